@@ -1,0 +1,1 @@
+//! Runs the processes of local deployments and ends every one of them.

@@ -1,0 +1,3 @@
+//! The load engine of Towtank.
+pub mod record;
+pub mod guard;

@@ -1,0 +1,2 @@
+//! What is kept: row → checksummed log → Parquet.
+pub mod row;
