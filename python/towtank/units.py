@@ -135,6 +135,23 @@ def parse_cores(text: str | float) -> float:
     return value
 
 
+def parse_rate(text: str | float) -> float:
+    """Read a rate such as ``100/s``, ``6/min`` or a bare number per second."""
+    allowed = "a number per second, or with /s, /min or /h, such as 100/s"
+    if isinstance(text, bool):
+        raise ValueError(f"{text!r} is not a rate; allowed is {allowed}")
+    if isinstance(text, int | float):
+        value = float(text)
+    else:
+        match = re.fullmatch(rf"\s*({_NUMBER})\s*(?:/\s*(s|m|min|h))?\s*", text)
+        if not match:
+            raise ValueError(f"{text!r} is not a rate; allowed is {allowed}")
+        value = float(match.group(1)) / SECONDS[match.group(2) or "s"]
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{text!r} is not a rate: it must be ≥ 0")
+    return value
+
+
 def format_duration(seconds: float, *, digits: int = 3) -> str:
     """Show a duration with the unit that reads best: ``12.3 ms``, ``4.56 s``, ``2 h 5 min``."""
     if math.isnan(seconds):

@@ -1,0 +1,180 @@
+"""What the analysis finds, as plain frozen data: the seam to the report, the terminal and notebooks.
+
+Durations in seconds, shares 0–1. A value that cannot be said is `None` with a reason, never nan or a silent 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pandas as pd
+
+VerdictWord = Literal["better", "worse", "equivalent", "undecided"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value of a response variable that may be censored.
+
+    ``above=True`` means "more than `value`": a percentile that falls among failures prints as "> 30 s".
+    """
+
+    value: float | None
+    above: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run in numbers."""
+
+    run_id: str
+    treatment_id: str
+    block: int
+    position: int
+    attempt: int
+    instrument: str
+    system: str
+    reasons: tuple[str, ...]
+    values: dict[str, Quantity]
+    outcomes: dict[str, int]
+    statuses: dict[str, int]
+    instances: dict[str, int]
+    window_s: float
+    due: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean over runs of a per-run value, with its interval.
+
+    Parameters
+    ----------
+    mean, low, high : float or None
+        In the variable's base unit; low/high are the `confidence` interval, None with fewer than two runs.
+    n : int
+        Runs that entered.
+    """
+
+    variable: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+    confidence: float
+    method: str
+    reason: str = ""
+    above: bool = False
+
+
+@dataclass(frozen=True)
+class TreatmentSummary:
+    """One treatment over its valid runs."""
+
+    treatment_id: str
+    label: str
+    levels: dict[str, Any]
+    n_valid: int
+    n_invalid: int
+    n_collapsed: int
+    n_degraded: int
+    estimates: dict[str, Estimate]
+    pooled: dict[str, Quantity]
+    outcomes: dict[str, int]
+    statuses: dict[str, int]
+    instances: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One contrast on one variable.
+
+    Parameters
+    ----------
+    estimate, low, high : float or None
+        Ratio treatment ÷ baseline (``scale="log"``), or difference treatment − baseline; the interval is
+        simultaneous over the confirmatory family.
+    p_value, p_adjusted : float or None
+        Two-sided; adjusted by Holm (confirmatory) or FDR (exploratory).
+    verdict : str or None
+        None for exploratory comparisons: they carry no verdict words.
+    sentence : str
+        The finding in plain words.
+    """
+
+    variable: str
+    treatment_id: str
+    baseline_id: str
+    confirmatory: bool
+    scale: Literal["log", "difference"]
+    n: int
+    estimate: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    p_value: float | None
+    p_adjusted: float | None
+    p_permutation: float | None
+    verdict: VerdictWord | None
+    sentence: str
+    method: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a reader should know, with what to do about it."""
+
+    name: str
+    severity: Literal["info", "warning", "serious"]
+    message: str
+    advice: str
+    runs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExperimentAnalysis:
+    """Everything the report shows.
+
+    Parameters
+    ----------
+    headline : str
+        The answer in one or two sentences.
+    runs : tuple of RunSummary
+    treatments : tuple of TreatmentSummary
+        In the order of the file.
+    comparisons : tuple of Comparison
+        Confirmatory first.
+    findings : tuple of Finding
+        Also the threats to validity.
+    timeseries : DataFrame
+        treatment_id, run_id, t_s (bin start), bin_s, requests_per_s, done_per_s, p50_s, p95_s, goodput, due.
+    resources : DataFrame
+        treatment_id, run_id, t_s, instance, metric (cpu_cores, memory_bytes), value.
+    ecdf : DataFrame
+        treatment_id, latency_s, share; pooled, descriptive.
+    percentiles : DataFrame
+        treatment_id, percentile, latency_s (pooled; null where it falls among failures).
+    stages : list of dict
+        name, start_s, end_s, of the first treatment's workload(s), per workload.
+    slo : DataFrame
+        treatment_id, variable, bound, value, held.
+    meta : dict
+        experiment, question, answer, seed, order, versions, hosts, files, digest.
+    """
+
+    headline: str
+    decided: bool
+    slo_held: bool | None
+    runs: tuple[RunSummary, ...]
+    treatments: tuple[TreatmentSummary, ...]
+    comparisons: tuple[Comparison, ...]
+    findings: tuple[Finding, ...]
+    timeseries: pd.DataFrame
+    resources: pd.DataFrame
+    ecdf: pd.DataFrame
+    percentiles: pd.DataFrame
+    stages: list[dict[str, Any]]
+    slo: pd.DataFrame
+    meta: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,154 @@
+"""What a platform is: the seam that every way of deploying has to fit.
+
+A platform turns a frozen config model into a `Deployment` that can be waited for, looked at and removed.
+Extra abilities (scaling, faults) are Protocols of their own. `tests/contract/test_platform.py` runs against
+every implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One replica.
+
+    Parameters
+    ----------
+    name : str
+        ``app-0``; also what the engine calls it.
+    url : str
+        Base address that reaches exactly this replica.
+    pid, start_ticks : int, optional
+        Root process and its start time (field 22 of /proc/PID/stat), for local processes.
+    cgroup : tuple of Path
+        Its control groups, where there are any.
+    """
+
+    name: str
+    url: str
+    pid: int | None = None
+    start_ticks: int | None = None
+    cgroup: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """A named address that steps go to, with the instances behind it."""
+
+    name: str
+    instances: tuple[Instance, ...]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SystemEvent:
+    """Something that happened to the deployment: the *system* axis of validity.
+
+    `kind` is one of the names in `campaign.validity`: crashed, exited, oom_killed, restarted …
+    """
+
+    t_ns: int
+    kind: str
+    instance: str
+    message: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """Where an instance's output went: bytes written by it and bytes kept."""
+
+    instance: str
+    path: Path
+    bytes_written: int
+    bytes_kept: int
+
+
+@dataclass(frozen=True)
+class DeployContext:
+    """What a deployment gets to know about the run (or block, or experiment) it lives in.
+
+    Parameters
+    ----------
+    name : str
+        Name of the deployment in the experiment file.
+    token : str
+        Unique mark of this deployment; written to the intents before anything is created.
+    data_dir : Path
+        The deployment's own folder for data; `{data}` in commands and environment.
+    log_dir : Path
+    root : Path
+        Folder of the experiment file; relative paths start here.
+    fixtures : mapping
+        Fixture name → its folder, `{fixture.NAME}` in commands and environment.
+    """
+
+    name: str
+    token: str
+    data_dir: Path
+    log_dir: Path
+    root: Path
+    fixtures: Mapping[str, Path] = field(default_factory=dict)
+
+
+class Deployment(Protocol):
+    """A deployment that exists."""
+
+    @property
+    def targets(self) -> Mapping[str, Target]:
+        """Where requests can go, by name."""
+
+    def wait_ready(self, *, cancelled: Cancelled) -> None:
+        """Block until every instance answers its readiness probe.
+
+        Raises
+        ------
+        ReadinessTimeout
+            With the instance, what the probe saw last, and the last log lines.
+        PlatformError
+            An instance died before it was ready.
+        """
+
+    def events(self) -> Sequence[SystemEvent]:
+        """Everything that happened so far, oldest first; may be called at any time from another thread."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for run.json: instances, limits and whether they could be applied, versions."""
+
+    def remove(self) -> Sequence[LogFile]:
+        """End everything that was created, however often it is called; nothing is left behind."""
+
+
+class Cancelled(Protocol):
+    """Raises `Interrupted` when the user asked to stop; called inside waiting loops."""
+
+    def __call__(self) -> None:
+        """Return quietly, or raise."""
+
+
+class Platform(Protocol):
+    """A way of deploying."""
+
+    name: str
+
+    def check(self, config: Any) -> Sequence[str]:
+        """Problems that can be known before anything is created: a missing program, a port in use."""
+
+    def deploy(self, config: Any, context: DeployContext) -> Deployment:
+        """Create the deployment and return at once; a failure half-way removes what was created.
+
+        Raises
+        ------
+        PlatformError
+        """
+
+    def sweep(self, token: str) -> int:
+        """End what a dead Towtank left of the deployment with this token; the number of things ended."""
+
+
+PlatformName = Literal["local", "external"]

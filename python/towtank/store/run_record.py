@@ -1,0 +1,96 @@
+"""`run.json`: what is known about one run, besides its tables."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+"""Of the whole run folder; a folder with a higher one is refused (NewerVersionError)."""
+
+
+class Record(BaseModel):
+    """Tolerant on reading: a later minor version may have added keys."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Reason(Record):
+    """Why a run is not valid or not intact; names and thresholds come from campaign.validity."""
+
+    name: str
+    value: float | None = None
+    threshold: float | None = None
+    message: str
+    advice: str = ""
+
+
+class Verdicts(Record):
+    """The two axes of validity; never mixed."""
+
+    instrument: Literal["valid", "suspect", "invalid"]
+    instrument_reasons: tuple[Reason, ...] = ()
+    system: Literal["intact", "degraded", "collapsed"]
+    system_reasons: tuple[Reason, ...] = ()
+
+
+class StageWindow(Record):
+    """A stage of a workload on the run clock."""
+
+    workload: str
+    name: str
+    start_us: int
+    end_us: int
+
+
+class Window(Record):
+    """The measured window: membership by `scheduled`."""
+
+    start_us: int
+    end_us: int
+    drained_us: int
+
+
+class ClockRecord(Record):
+    """How run time relates to the host's clocks."""
+
+    zero_monotonic_ns: int
+    zero_utc: str
+    boot_id: str
+    wall_step_us: int = 0
+
+
+class RunRecord(Record):
+    """One attempt of one planned run."""
+
+    schema_version: int = SCHEMA_VERSION
+    state: Literal["running", "complete"]
+    run_id: str
+    planned_id: str
+    experiment: str
+    treatment_id: str
+    treatment_label: str
+    levels: dict[str, Any]
+    block: int
+    position: int
+    attempt: int
+    seed: int
+    started_utc: str
+    finished_utc: str | None = None
+    clock: ClockRecord | None = None
+    window: Window | None = None
+    stages: tuple[StageWindow, ...] = ()
+    workload: str = ""
+    load_model: Literal["open", "closed"] = "open"
+    timeout_us: int = 0
+    bin_us: int = 1_000_000
+    verdicts: Verdicts | None = None
+    failure: str | None = None
+    engine: dict[str, Any] = {}
+    deployment: dict[str, Any] = {}
+    telemetry: dict[str, Any] = {}
+    logs: list[dict[str, Any]] = []
+    timings_s: dict[str, float] = {}
+    versions: dict[str, str] = {}
+    environment_digest: str = ""
