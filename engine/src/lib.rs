@@ -1,3 +1,7 @@
 //! The load engine of Towtank.
-pub mod record;
+//!
+//! `schedule` says when, `journey` what, `transport` how; `record` keeps every request; `drive` joins them.
+pub mod build_info;
+pub mod cli;
 pub mod guard;
+pub mod record;

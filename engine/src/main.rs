@@ -1,2 +1,6 @@
 //! `towtank-engine`: run a job, check one, compact its records, guard local processes.
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    towtank_engine::cli::main()
+}

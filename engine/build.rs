@@ -1,0 +1,28 @@
+//! Bakes in what a run must be able to say about its engine: profile, compiler, target, commit.
+use std::process::Command;
+
+fn main() {
+    let env = |name: &str| std::env::var(name).unwrap_or_default();
+    println!("cargo:rustc-env=TOWTANK_PROFILE={}", env("PROFILE"));
+    println!("cargo:rustc-env=TOWTANK_TARGET={}", env("TARGET"));
+    println!("cargo:rustc-env=TOWTANK_RUSTC={}", output(&env("RUSTC"), &["--version"]));
+    println!("cargo:rustc-env=TOWTANK_COMMIT={}", output("git", &["rev-parse", "--short=12", "HEAD"]));
+    // A commit moves HEAD's log; outside of a repository the path is absent and nothing is watched.
+    let head_log = "../.git/logs/HEAD";
+    if std::path::Path::new(head_log).exists() {
+        println!("cargo:rerun-if-changed={head_log}");
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+}
+
+/// The trimmed output of a command, or "" if it cannot be had (no git, no repository).
+fn output(program: &str, args: &[&str]) -> String {
+    Command::new(program)
+        .args(args)
+        .output()
+        .ok()
+        .filter(|out| out.status.success())
+        .and_then(|out| String::from_utf8(out.stdout).ok())
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}

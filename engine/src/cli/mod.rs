@@ -1,0 +1,36 @@
+//! The command line: one file per subcommand, each with its arguments and a `main`.
+pub mod check;
+pub mod run;
+
+use crate::build_info::VERSION_LINE;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Everything went as asked.
+pub const EXIT_OK: u8 = 0;
+/// The run could not be carried out.
+pub const EXIT_FAILED: u8 = 1;
+/// The job (or the command line: clap exits with 2) is wrong.
+pub const EXIT_BAD_JOB: u8 = 3;
+
+/// The load engine of Towtank: exact schedules, every request kept.
+#[derive(Parser)]
+#[command(name = "towtank-engine", version = VERSION_LINE)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Check(check::Args),
+}
+
+/// Parses the command line and carries it out.
+pub fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(args) => run::main(&args),
+        Command::Check(args) => check::main(&args),
+    }
+}
