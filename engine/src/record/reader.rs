@@ -1,0 +1,1 @@
+//! Reading logs back, torn tails included.
