@@ -1,0 +1,89 @@
+# Every recipe that people and CI use; `make help` lists them. All set-up happens by itself.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV   := .venv
+PY     := $(VENV)/bin/python
+ENGINE := target/release/towtank-engine
+PYTEST := $(PY) -m pytest
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# --- set-up ---------------------------------------------------------------------------------------------
+
+$(VENV)/.ready: constraints.txt pyproject.toml tools/setup.sh
+	tools/setup.sh venv
+
+$(ENGINE): $(shell find engine/src engine/build.rs engine/Cargo.toml Cargo.toml Cargo.lock 2>/dev/null)
+	tools/setup.sh engine
+
+setup: $(VENV)/.ready $(ENGINE) ## the virtual environment and the release engine
+
+.PHONY: system-packages
+system-packages: ## Debian packages that tests and benchmarks use (root only; otherwise says what is missing)
+	tools/system-packages.sh test bench
+
+# --- the two commands -----------------------------------------------------------------------------------
+
+.PHONY: quickstart
+quickstart: setup ## run studies/quickstart and print its verdict and report
+	$(VENV)/bin/towtank run studies/quickstart/experiment.yaml || { code=$$?; \
+	  [ $$code -eq 5 ] && echo "An SLO was missed (exit code 5): that is a result, not a failure of the quickstart."; [ $$code -eq 5 ]; }
+
+.PHONY: test
+test: setup ## unit, contract, integration and a bounded statistical set; says what it left out
+	tools/system-packages.sh test
+	timeout 420 cargo test --release --quiet -p towtank-engine
+	timeout 600 $(PYTEST) tests apps -m "not slow and not kill"
+
+# --- tiers, each with a time budget ---------------------------------------------------------------------
+
+.PHONY: test-stat test-kill test-slow test-all
+test-stat: setup ## whole simulated experiments: error rates, coverage, power (≤ 10 min)
+	TOWTANK_STATISTICAL=full timeout 600 $(PYTEST) tests/statistical -m "statistical"
+
+test-kill: setup ## kill -9 of everything at random moments, disk full, starved engine (≤ 10 min)
+	timeout 600 $(PYTEST) tests/kill -m "kill"
+
+test-slow: setup ## what is too slow for `make test` (≤ 15 min)
+	tools/system-packages.sh test
+	timeout 900 $(PYTEST) tests -m "slow and not kill and not statistical"
+
+test-all: test test-stat test-kill test-slow ## every tier
+
+# --- care -----------------------------------------------------------------------------------------------
+
+.PHONY: lint fmt bench docs clean constraints wheel
+lint: setup ## ruff, mypy strict, rustfmt, clippy: all as errors
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	cargo fmt --all --check
+	cargo clippy --release --all-targets --quiet -- -D warnings
+
+fmt: setup ## write code the way lint wants it
+	$(VENV)/bin/ruff check --fix-only --quiet .
+	$(VENV)/bin/ruff format .
+	cargo fmt --all
+
+bench: setup ## the engine beside wrk and hey, and the numbers of docs/benchmarks.md
+	tools/system-packages.sh bench
+	$(PY) -m benchmarks
+
+docs: setup ## pages that are generated from code
+	$(PY) tools/generate_docs.py
+
+constraints: $(VENV)/.ready ## renew constraints.txt from pyproject.toml
+	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --group dev --all-extras pyproject.toml -o constraints.txt
+
+wheel: setup ## both distributions: towtank and towtank-engine
+	$(VENV)/bin/python -m hatchling build -t wheel
+	$(VENV)/bin/maturin build --release --locked -m engine/Cargo.toml --out dist
+
+clean: ## everything that make made, except results
+	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache

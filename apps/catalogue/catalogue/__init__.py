@@ -1,0 +1,1 @@
+"""A small product catalogue: an HTTP API over SQLite, to experiment on."""

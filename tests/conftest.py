@@ -1,0 +1,29 @@
+"""What all tests share: the plain statement of what a call of pytest left out, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+WHERE_IT_RUNS = {
+    "kill": "make test-kill",
+    "slow": "make test-slow",
+    "statistical": "make test-stat",
+}
+_left_out: Counter[str] = Counter()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count what `-m` left out, by the tier that runs it."""
+    for item in items:
+        marks = [name for name in WHERE_IT_RUNS if item.get_closest_marker(name)]
+        _left_out[marks[0] if marks else "other"] += 1
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name what was left out, so that a green line is not read for more than it is."""
+    for name, count in sorted(_left_out.items()):
+        where = WHERE_IT_RUNS.get(name, "another tier of the Makefile")
+        terminalreporter.write_line(f"left out: {count} tests of the tier '{name}'; they run with {where}")
