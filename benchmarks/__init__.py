@@ -1,0 +1,1 @@
+"""Towtank beside its peers, measured in interleaved rounds: `make bench`."""

@@ -1,0 +1,73 @@
+"""The report of ten million records: time and peak memory, with the count tables made on the way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+# each phase in a process of its own, so that its peak memory is its own
+_PHASE = """
+import json, resource, sys, time
+from pathlib import Path
+began = time.monotonic()
+{code}
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({{"seconds": round(time.monotonic() - began, 1), "max_rss_mib": round(peak, 1)}}))
+"""
+
+
+def ten_million(*, records: int = 10_000_000, runs: int = 10) -> dict[str, Any]:
+    """Count tables and report over `records` synthetic records in `runs` runs, as `make_results` writes them."""
+    root = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory(prefix="towtank-bench-") as name:
+        results = Path(name, "results")
+        began = time.monotonic()
+        _python(
+            root,
+            f"""
+sys.path.insert(0, {str(root / "tests")!r})
+from support.make_results import make_results, TreatmentModel
+make_results(Path({str(results)!r}),
+             treatments={{"a": TreatmentModel(), "b": TreatmentModel()}},
+             blocks={runs // 2}, seed=1, rate_per_s={records // runs / 60}, duration_s=60)
+""",
+        )
+        made = time.monotonic() - began
+        counting = _python(
+            root,
+            f"""
+from towtank.store import Results
+from towtank.store.count_tables import write_count_tables
+for run in Results.open(Path({str(results)!r})).runs():
+    write_count_tables(run)
+""",
+        )
+        reporting = _python(root, f"from towtank.report import write\nwrite(Path({str(results)!r}))")
+        size = sum(p.stat().st_size for p in results.rglob("report.html"))
+    return {
+        "records": records,
+        "runs": runs,
+        "made_synthetic_s": round(made, 1),
+        "count_tables": counting,
+        "report": reporting,
+        "report_html_mib": round(size / 2**20, 2),
+    }
+
+
+def _python(root: Path, code: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", _PHASE.format(code=code)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"a benchmark phase failed:\n{done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
