@@ -1,0 +1,128 @@
+"""docs/architecture.md: the house as it stands, drawn from the tree itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+PAGE = "architecture.md"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "python" / "towtank"
+ENGINE = ROOT / "engine" / "src"
+
+HEAD = """# Architecture
+
+*Made by `make docs` from the tree itself: the modules, what each says it is for, and which package uses which.*
+
+## The way of the data
+
+```
+experiment.yaml
+   │ design/      read, validate, expand factors, order the runs
+   ▼
+  Plan ──► campaign/   for each run:  reset ► deploy ► prepare ► settle ► drive + observe ► check ► keep ► remove
+               │                                │                   │         │               │
+               │                           platforms/             load/   telemetry/          │
+               │                                │                   │                         │
+               │                 towtank-engine guard   towtank-engine run                    │
+               ▼                                                                              ▼
+        results/<experiment>/  run folders: Parquet + exact count tables  ◄────────────────  store/
+               │
+               ▼
+          analysis/   exact percentiles, intervals, comparisons, findings
+               ▼
+          report/     one set of figures and tables ► HTML, terminal, Markdown, SVG/PNG/PDF
+```
+
+It only flows downwards. `analysis` and `report` read stored results and nothing else. The formats at the seams are in
+[formats.md](formats.md); how to add a platform or a telemetry source in [platforms.md](platforms.md).
+
+Three processes take part in a run: **towtank** (Python: plans, watches, keeps), **towtank-engine run** (Rust: drives the load;
+its stdin is its lifeline), and, for local deployments, **towtank-engine guard** (Rust: parent of the application's processes; ends all of
+them when its stdin closes). Whichever dies, the others notice through their pipes.
+"""
+
+
+def render() -> str:
+    """Return the page as Markdown."""
+    parts = [HEAD, "\n## Python: which package uses which\n\n", _uses(), "\n## Python modules\n"]
+    parts.extend(_python_section(folder) for folder in [PACKAGE, *_packages()])
+    parts.append("\n## The engine (Rust)\n")
+    parts.extend(
+        _rust_section(folder) for folder in [ENGINE, *sorted(p for p in ENGINE.rglob("*") if p.is_dir())]
+    )
+    return "".join(parts)
+
+
+def package_uses() -> dict[str, set[str]]:
+    """Map each package of towtank to the other packages that its modules import (late imports included)."""
+    uses: dict[str, set[str]] = defaultdict(set)
+    for path in PACKAGE.rglob("*.py"):
+        own = path.relative_to(PACKAGE).parts
+        if len(own) == 1:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for name in names:
+                parts = name.split(".")
+                if (
+                    parts[0] == "towtank"
+                    and len(parts) > 1
+                    and (PACKAGE / parts[1]).is_dir()
+                    and parts[1] != own[0]
+                ):
+                    uses[own[0]].add(parts[1])
+    return uses
+
+
+def _uses() -> str:
+    uses = package_uses()
+    rows = [
+        f"| `{folder.name}/` | {', '.join(f'`{name}`' for name in sorted(uses[folder.name])) or '–'} |\n"
+        for folder in _packages()
+    ]
+    return "| package | uses |\n|---|---|\n" + "".join(rows)
+
+
+def _packages() -> list[Path]:
+    order = ["design", "platforms", "telemetry", "load", "campaign", "store", "analysis", "report", "cli"]
+    found = [p for p in PACKAGE.iterdir() if p.is_dir() and (p / "__init__.py").exists()]
+    return sorted(found, key=lambda p: (order.index(p.name) if p.name in order else len(order), p.name))
+
+
+def _python_section(folder: Path) -> str:
+    rows = []
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_text("utf-8")
+        about = (ast.get_docstring(ast.parse(text)) or "").splitlines()
+        if path.name != "__init__.py" or folder != PACKAGE:
+            rows.append(_row(path, about[0] if about else "", text))
+    return _table(f"towtank/{folder.name}/" if folder != PACKAGE else "towtank/", rows)
+
+
+def _rust_section(folder: Path) -> str:
+    rows = []
+    for path in sorted(folder.glob("*.rs")):
+        text = path.read_text("utf-8")
+        about = re.search(r"^//! ?(.+)$", text, re.MULTILINE)
+        rows.append(_row(path, about.group(1) if about else "", text))
+    name = folder.relative_to(ENGINE.parent).as_posix()
+    return _table(f"engine/{name}/", rows)
+
+
+def _row(path: Path, about: str, text: str) -> str:
+    # lines rounded, so that the page does not go stale with every edit
+    lines = max(10, round(text.count("\n"), -2) or round(text.count("\n"), -1))
+    return f"| `{path.name}` | {about.replace('|', chr(92) + '|')} | ~{lines} |\n"
+
+
+def _table(title: str, rows: list[str]) -> str:
+    if not rows:
+        return ""
+    return f"\n### {title}\n\n| module | what it is for | lines |\n|---|---|---|\n" + "".join(rows)
