@@ -39,9 +39,9 @@ experiment.yaml
 It only flows downwards. `analysis` and `report` read stored results and nothing else. The formats at the seams are in
 [formats.md](formats.md); how to add a platform or a telemetry source in [platforms.md](platforms.md).
 
-Three processes take part in a run: **towtank** (Python: plans, watches, keeps), **towtank-engine run** (Rust: drives the load;
-its stdin is its lifeline), and, for local deployments, **towtank-engine guard** (Rust: parent of the application's processes; ends all of
-them when its stdin closes). Whichever dies, the others notice through their pipes.
+Three processes take part in a run: **towtank** (Python: plans, watches, keeps), **towtank-engine run** (Rust: drives
+the load; its stdin is its lifeline), and, for local deployments, **towtank-engine guard** (Rust: parent of the
+application's processes; ends all of them when its stdin closes). Whichever dies, the others notice through their pipes.
 """
 
 
@@ -102,7 +102,7 @@ def _python_section(folder: Path) -> str:
         text = path.read_text("utf-8")
         about = (ast.get_docstring(ast.parse(text)) or "").splitlines()
         if path.name != "__init__.py" or folder != PACKAGE:
-            rows.append(_row(path, about[0] if about else "", text))
+            rows.append(_row(path, about[0] if about else ""))
     return _table(f"towtank/{folder.name}/" if folder != PACKAGE else "towtank/", rows)
 
 
@@ -111,18 +111,16 @@ def _rust_section(folder: Path) -> str:
     for path in sorted(folder.glob("*.rs")):
         text = path.read_text("utf-8")
         about = re.search(r"^//! ?(.+)$", text, re.MULTILINE)
-        rows.append(_row(path, about.group(1) if about else "", text))
+        rows.append(_row(path, about.group(1) if about else ""))
     name = folder.relative_to(ENGINE.parent).as_posix()
     return _table(f"engine/{name}/", rows)
 
 
-def _row(path: Path, about: str, text: str) -> str:
-    # lines rounded, so that the page does not go stale with every edit
-    lines = max(10, round(text.count("\n"), -2) or round(text.count("\n"), -1))
-    return f"| `{path.name}` | {about.replace('|', chr(92) + '|')} | ~{lines} |\n"
+def _row(path: Path, about: str) -> str:
+    return f"| `{path.name}` | {about.replace('|', chr(92) + '|')} |\n"
 
 
 def _table(title: str, rows: list[str]) -> str:
     if not rows:
         return ""
-    return f"\n### {title}\n\n| module | what it is for | lines |\n|---|---|---|\n" + "".join(rows)
+    return f"\n### {title}\n\n| module | what it is for |\n|---|---|\n" + "".join(rows)

@@ -54,11 +54,14 @@ def test_modules_say_what_they_are_for_and_stay_small(path):
 
 
 def test_links_in_the_docs_lead_somewhere():
-    broken = []
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "apps").rglob("*.md")]:
-        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            if "://" not in link and not (page.parent / link).exists():
-                broken.append(f"{page.relative_to(ROOT)}: {link}")
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "apps").rglob("*.md")]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+        if "://" not in link
+    ]
+    broken = [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()]
     assert broken == []
 
 
