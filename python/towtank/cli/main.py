@@ -1,0 +1,155 @@
+"""`towtank`: finds the command, calls it, turns errors into clear messages and documented exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from towtank import __version__
+from towtank.errors import ExitCode, TowtankError
+
+ISSUES = "https://github.com/towtank/towtank/issues"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command's place and what `towtank --help` says of it, so that help imports no command."""
+
+    module: str
+    summary: str
+    panel: str
+
+
+COMMANDS: dict[str, Command] = {
+    "run": Command("towtank.cli.run", "Carry out an experiment, or resume it.", "Experiments"),
+    "plan": Command("towtank.cli.plan", "Show what an experiment would do; touches nothing.", "Experiments"),
+    "report": Command("towtank.cli.report", "Write the report of stored results.", "Experiments"),
+    "load": Command("towtank.cli.load", "Drive an ad-hoc load at a URL, with hey's flags.", "Ad hoc"),
+    "sql": Command("towtank.cli.sql", "Ask stored results a question in SQL.", "Results"),
+    "export": Command("towtank.cli.export", "Write stored results as CSV, Parquet or SQLite.", "Results"),
+    "schema": Command("towtank.cli.schema", "Print the JSON Schema of experiment files.", "Around"),
+    "clean": Command("towtank.cli.clean", "End what a killed Towtank left behind.", "Around"),
+    "doctor": Command("towtank.cli.doctor", "Say what this machine can and cannot do.", "Around"),
+}
+
+
+def build_app(argv: list[str]) -> typer.Typer:
+    """Make the application for one command line.
+
+    Only the command that `argv` names is imported; the others are there by name and summary.
+    """
+    app = typer.Typer(
+        name="towtank",
+        help="A towing tank for cloud deployments: one experiment file in, one defensible answer out.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback(help=app.info.help)(_root)
+    wanted = next((word for word in argv if not word.startswith("-")), "")
+    everything = "_TOWTANK_COMPLETE" in os.environ  # shell completion knows every command's options
+    for name, command in COMMANDS.items():
+        if everything or name == wanted:
+            function = getattr(import_module(command.module), name)
+            app.command(name, context_settings={"help_option_names": ["--help"]})(function)
+        else:
+            app.command(name, help=command.summary)(_elsewhere)
+    return app
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Entry point of the console script."""
+    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        build_app(arguments)(args=arguments, prog_name="towtank")
+    except TowtankError as error:
+        _debug()
+        say_error(error.message, error.hint)
+        sys.exit(int(error.exit_code))
+    except KeyboardInterrupt:
+        say_error("stopped by Ctrl-C", None)
+        sys.exit(int(ExitCode.INTERRUPTED))
+    except BrokenPipeError:
+        # the reader of our output (head, less) went away: not an error, and nothing more can be said
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(int(ExitCode.OK))
+    except Exception as error:  # noqa: BLE001 - the last resort: a crash report instead of a traceback
+        _debug()
+        path = _crash_report(arguments)
+        say_error(
+            f"unexpected {type(error).__name__}: {error}",
+            f"this is a fault in Towtank; the crash report {path} helps to mend it ({ISSUES}); "
+            "TOWTANK_DEBUG=1 shows it here",
+        )
+        sys.exit(int(ExitCode.UNEXPECTED))
+    sys.exit(int(ExitCode.OK))
+
+
+def say_error(message: str, hint: str | None) -> None:
+    """Print an error once, to stderr, with what to do next."""
+    sys.stderr.write(f"error: {message}\n")
+    if hint:
+        sys.stderr.write(f"hint: {hint}\n")
+    sys.stderr.flush()
+
+
+def _debug() -> None:
+    if os.environ.get("TOWTANK_DEBUG") == "1":
+        traceback.print_exc()
+
+
+def _crash_report(argv: list[str]) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="towtank-crash-", suffix=".txt")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as report:
+        report.write(f"towtank {__version__}, Python {sys.version}\n")
+        report.write(f"command: {argv[0] if argv else ''}\n\n")
+        report.write(traceback.format_exc())
+    return Path(name)
+
+
+def _root(
+    _version: bool = typer.Option(
+        False,
+        "--version",
+        help="Print the versions of Towtank and its engine, and exit.",
+        callback=lambda wanted: _version_and_exit(wanted=wanted),
+        is_eager=True,
+    ),
+) -> None:
+    """Hold what stands before the command."""
+
+
+def _version_and_exit(*, wanted: bool) -> None:
+    if wanted:
+        print_version()
+        raise typer.Exit
+
+
+def print_version() -> None:
+    """Say what this is, and which engine it would use."""
+    from towtank.errors import MachineError
+    from towtank.load.binary import engine_build, find_engine
+
+    typer.echo(f"towtank {__version__}")
+    try:
+        typer.echo(engine_build(find_engine()).line)
+    except MachineError as error:
+        typer.echo(f"towtank-engine: {error.message}")
+
+
+def _elsewhere() -> None:
+    """Stand for a command in the list of commands; the real one is imported when it is called."""
+    raise AssertionError
+
+
+if __name__ == "__main__":
+    main()
