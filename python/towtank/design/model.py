@@ -4,33 +4,21 @@ Everything here is *after* expansion: `${{ … }}` is gone, units are read, defa
 one `TreatmentSpec`; the frame around all runs is `ExperimentSpec`. Nothing in this module executes anything.
 """
 
+# ruff: noqa: PLC0414 - the field types belong to towtank.fields; they are part of this module's vocabulary
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
-
-Scalar = bool | int | float | str
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-"""Seconds, ≥ 0; written ``15m`` or ``300ms``."""
-Size = Annotated[int, BeforeValidator(parse_bytes)]
-"""Bytes, ≥ 0; written ``64MiB``."""
-Ratio = Annotated[float, BeforeValidator(parse_ratio)]
-"""0–1; written ``5%``."""
-Cores = Annotated[float, BeforeValidator(parse_cores)]
-"""CPU cores, > 0; written ``1.5`` or ``500m``."""
-Rate = Annotated[float, BeforeValidator(parse_rate)]
-"""Per second, ≥ 0; written ``100/s`` or ``6/min``."""
-Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
-
-
-class Model(BaseModel):
-    """Strict and frozen: an unknown key is an error, a plan never changes under a run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
-
+from towtank.fields import Cores as Cores
+from towtank.fields import Duration as Duration
+from towtank.fields import Model as Model
+from towtank.fields import Rate as Rate
+from towtank.fields import Ratio as Ratio
+from towtank.fields import Scalar as Scalar
+from towtank.fields import Size as Size
+from towtank.fields import Slug as Slug
 
 # --- what is claimed -------------------------------------------------------------------------------------
 
