@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 
-_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
-_DURATION_PART = re.compile(rf"\s*({_NUMBER})\s*(ns|us|µs|ms|s|min|m|h|d)")
+_UNSIGNED = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_DURATION_PART = re.compile(rf"\s*({_UNSIGNED})\s*(ns|us|µs|ms|s|min|m|h|d)")
+_NUMBER = r"[+-]?" + _UNSIGNED
 _QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([A-Za-z%/µ]*)\s*$")
 
 SECONDS = {

@@ -61,7 +61,9 @@ def test_links_in_the_docs_lead_somewhere():
         for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
         if "://" not in link
     ]
-    broken = [f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()]
+    broken = [
+        f"{page.relative_to(ROOT)}: {link}" for page, link in links if not (page.parent / link).exists()
+    ]
     assert broken == []
 
 

@@ -1,0 +1,28 @@
+"""Response variables: one table that design, campaign, analysis and report agree on."""
+
+from __future__ import annotations
+
+import pytest
+
+from towtank.variables import known_names, variable
+
+
+def test_every_known_name_resolves_to_itself():
+    assert all(variable(name).name == name for name in known_names())
+
+
+def test_percentiles_are_open_ended():
+    assert variable("p99.9").percentile == 99.9
+    assert variable("p95_ok").successes_only
+    assert variable("p95").lower_is_better
+
+
+@pytest.mark.parametrize("name", ["p", "p100", "p-5", "P95", "latency", "p95_bad", ""])
+def test_others_are_unknown(name):
+    with pytest.raises(KeyError):
+        variable(name)
+
+
+def test_shares_are_compared_by_difference_and_the_rest_by_ratio():
+    for name in known_names():
+        assert (variable(name).scale == "difference") == (variable(name).unit == "ratio")
