@@ -1,6 +1,9 @@
 //! The command line: one file per subcommand, each with its arguments and a `main`.
 pub mod check;
+pub mod compact;
+pub mod guard;
 pub mod run;
+pub mod sweep;
 
 use crate::build_info::VERSION_LINE;
 use clap::{Parser, Subcommand};
@@ -25,6 +28,9 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Check(check::Args),
+    Compact(compact::Args),
+    Guard(guard::Args),
+    Sweep(sweep::Args),
 }
 
 /// Parses the command line and carries it out.
@@ -32,5 +38,8 @@ pub fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(args) => run::main(&args),
         Command::Check(args) => check::main(&args),
+        Command::Compact(args) => compact::main(&args),
+        Command::Guard(args) => guard::main(&args),
+        Command::Sweep(args) => sweep::main(&args),
     }
 }

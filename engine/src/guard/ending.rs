@@ -1,0 +1,115 @@
+//! All processes of an instance, and their end.
+
+use super::cgroup::Group;
+use super::process::{self, Mark, Pinned, Stat};
+use rustix::process::Signal;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// How the processes of one instance are told from all others.
+pub(super) struct Kin {
+    /// The instance.
+    pub(super) id: String,
+    /// Its first process.
+    pub(super) pid: i32,
+    /// Start time of the first process: its pid alone means nothing once it is reaped.
+    pub(super) start_ticks: u64,
+    /// Its cgroup, if there is one.
+    pub(super) group: Group,
+    /// Our token.
+    pub(super) mark: Mark,
+}
+
+impl Kin {
+    /// All that live, the first process included if it does.
+    ///
+    /// The cgroup knows them all, unless a process left it or there is none; so when it is empty, descent is asked too.
+    pub(super) fn alive(&self) -> Vec<Stat> {
+        let in_group: Vec<Stat> =
+            self.group.pids().into_iter().filter_map(Stat::of).filter(Stat::is_alive).collect();
+        if in_group.is_empty() { self.descendants() } else { in_group }
+    }
+
+    /// Only among descendants of the guard, which as a subreaper has all of them, however often they forked: those below
+    /// the first process, those in its session, and orphans that carry our token and this id.
+    fn descendants(&self) -> Vec<Stat> {
+        let ours = below(rustix::process::getpid().as_raw_nonzero().get(), &process::all());
+        let is_root = |stat: &Stat| {
+            (stat.pid == self.pid && stat.start_ticks == self.start_ticks)
+                || stat.session == self.pid
+                || self.mark.is_on_instance(stat.pid, &self.id)
+        };
+        let roots: HashSet<i32> = ours.iter().filter(|s| is_root(s)).map(|s| s.pid).collect();
+        let mut found: Vec<Stat> = ours.iter().filter(|s| roots.contains(&s.pid)).copied().collect();
+        for &root in &roots {
+            found.extend(below(root, &ours));
+        }
+        found.sort_unstable_by_key(|s| s.pid);
+        found.dedup();
+        found.retain(Stat::is_alive);
+        found
+    }
+
+    /// Sends a signal to all.
+    pub(super) fn signal(&self, signal: Signal) {
+        for stat in self.alive() {
+            send(&stat, signal);
+        }
+    }
+
+    /// Kills all; adds to `killed` which ones, the first process apart.
+    pub(super) fn kill(&self, killed: &mut BTreeSet<i32>) {
+        let alive = self.alive();
+        killed.extend(alive.iter().map(|s| s.pid).filter(|&pid| pid != self.pid));
+        self.group.kill();
+        for stat in &alive {
+            send(stat, Signal::KILL);
+        }
+    }
+}
+
+/// Kills every descendant of this process; returns how many there were.
+pub(super) fn kill_all_descendants() -> usize {
+    let mut found = below(rustix::process::getpid().as_raw_nonzero().get(), &process::all());
+    found.retain(Stat::is_alive);
+    for stat in &found {
+        send(stat, Signal::KILL);
+    }
+    found.len()
+}
+
+fn send(stat: &Stat, signal: Signal) {
+    let is_it = |pid| Stat::of(pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
+    if let Some(pinned) = Pinned::new(stat.pid, is_it) {
+        let _ = pinned.signal(signal);
+    }
+}
+
+/// All descendants of a process, itself not included.
+fn below(ancestor: i32, all: &[Stat]) -> Vec<Stat> {
+    let mut children: HashMap<i32, Vec<Stat>> = HashMap::new();
+    for stat in all {
+        children.entry(stat.parent).or_default().push(*stat);
+    }
+    let mut found: Vec<Stat> = Vec::new();
+    let mut next = children.remove(&ancestor).unwrap_or_default();
+    while let Some(stat) = next.pop() {
+        next.extend(children.remove(&stat.pid).unwrap_or_default());
+        found.push(stat);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descent_is_followed_to_the_end() {
+        let stat = |pid, parent| Stat { pid, state: 'S', parent, session: 1, start_ticks: 1 };
+        let all = [stat(1, 0), stat(5, 1), stat(9, 5), stat(2, 9), stat(7, 1), stat(3, 3)];
+        let mut pids: Vec<i32> = below(5, &all).iter().map(|s| s.pid).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [2, 9]);
+        assert!(below(3, &all).iter().all(|s| s.pid == 3), "a loop ends");
+    }
+}
