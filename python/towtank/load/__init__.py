@@ -7,7 +7,7 @@ its stdout. Nothing here measures anything.
 from towtank.load.binary import EngineBuild, engine_build, find_engine
 from towtank.load.check import check_job
 from towtank.load.engine import Done, EngineProcess, Progress, Ready
-from towtank.load.job import JobRequest, build_job, load_duration_s, masked, stage_windows
+from towtank.load.job import JobRequest, Stage, build_job, load_duration_s, masked, stages
 
 __all__ = [
     "Done",
@@ -16,11 +16,12 @@ __all__ = [
     "JobRequest",
     "Progress",
     "Ready",
+    "Stage",
     "build_job",
     "check_job",
     "engine_build",
     "find_engine",
     "load_duration_s",
     "masked",
-    "stage_windows",
+    "stages",
 ]

@@ -23,7 +23,6 @@ from towtank.design.model import (
     Workload,
 )
 from towtank.platforms.base import Target
-from towtank.store.run_record import StageWindow
 
 VERSION = 1
 COUNT_BOUND_S = 3600.0
@@ -73,6 +72,15 @@ class Piece:
     duration_s: float
     stage: int
     """Index of the declared stage that it belongs to."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A declared stage on the run clock, µs."""
+
+    name: str
+    start_us: int
+    end_us: int
 
 
 def build_job(request: JobRequest) -> dict[str, Any]:
@@ -154,21 +162,17 @@ def load_duration_s(load: OpenLoad | ClosedLoad) -> float:
     return sum(piece.duration_s for piece in pieces(load))
 
 
-def stage_windows(workload_name: str, load: OpenLoad | ClosedLoad) -> tuple[StageWindow, ...]:
-    """Declared stages on the run clock, for figures; ramp and hold of one stage are one window."""
-    windows: dict[int, StageWindow] = {}
+def stages(load: OpenLoad | ClosedLoad) -> tuple[Stage, ...]:
+    """Declared stages on the run clock, for figures; ramp and hold of one stage are one stretch."""
+    found: dict[int, Stage] = {}
     start = 0.0
     for piece in pieces(load):
         end = start + piece.duration_s
-        known = windows.get(piece.stage)
-        windows[piece.stage] = StageWindow(
-            workload=workload_name,
-            name=known.name if known else _stage_name(load, piece),
-            start_us=known.start_us if known else _us(start),
-            end_us=_us(end),
-        )
+        known = found.get(piece.stage)
+        name = known.name if known else _stage_name(load, piece)
+        found[piece.stage] = Stage(name, known.start_us if known else _us(start), _us(end))
         start = end
-    return tuple(windows.values())
+    return tuple(found.values())
 
 
 def _declared_pieces(load: OpenLoad | ClosedLoad) -> list[Piece]:

@@ -1,0 +1,318 @@
+"""The two axes of validity: one table of named reasons, their thresholds, and how a run is judged by them.
+
+The *instrument* axis says whether Towtank and this machine measured properly; only it excludes a run and
+repeats it. The *system* axis says what the load did to the deployment; that is the treatment's result.
+docs/validity.md is generated from `REASONS` (tools/make_docs.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from towtank.store.run_record import Reason, Verdicts
+
+Axis = Literal["instrument", "system"]
+Severity = Literal[0, 1, 2]
+"""0 is valid/intact, 1 is suspect/degraded, 2 is invalid/collapsed."""
+
+INSTRUMENT_WORDS = ("valid", "suspect", "invalid")
+SYSTEM_WORDS = ("intact", "degraded", "collapsed")
+
+
+@dataclass(frozen=True)
+class ReasonKind:
+    """One named reason.
+
+    Parameters
+    ----------
+    name : str
+    axis : {"instrument", "system"}
+    mild, severe : float, optional
+        From which value on the run is suspect or degraded, and invalid or collapsed. None: never.
+        A reason whose `low_is_bad` counts downwards.
+    unit : str
+        Of value and thresholds; ``ratio`` is 0–1 and shown as a percentage, ``count`` counts.
+    measures : str
+        What the value is.
+    message : str
+        What happened; ``{value}`` and ``{threshold}`` are filled in, with their unit.
+    advice : str
+        What to do.
+    low_is_bad : bool
+        The value is bad when it is *below* the threshold.
+    strictly : bool
+        Only values beyond the threshold count, not the threshold itself.
+    """
+
+    name: str
+    axis: Axis
+    mild: float | None
+    severe: float | None
+    unit: Literal["ratio", "ms", "cores", "count", "flag"]
+    measures: str
+    message: str
+    advice: str
+    low_is_bad: bool = False
+    strictly: bool = True
+
+    def judge(self, value: float) -> tuple[Severity, float | None]:
+        """How bad a value is, and the threshold that it passed."""
+        if self.severe is not None and self._beyond(value, self.severe):
+            return 2, self.severe
+        if self.mild is not None and self._beyond(value, self.mild):
+            return 1, self.mild
+        return 0, None
+
+    def _beyond(self, value: float, threshold: float) -> bool:
+        if value == threshold:
+            return not self.strictly
+        return value < threshold if self.low_is_bad else value > threshold
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A value seen in a run, to be judged by the reason of that name.
+
+    Parameters
+    ----------
+    name : str
+        Key of `REASONS`.
+    value : float
+        In the reason's unit; 1 for a flag.
+    detail : str
+        What was seen in particular; appended to the reason's message.
+    """
+
+    name: str
+    value: float = 1.0
+    detail: str = ""
+
+
+def _kinds(*kinds: ReasonKind) -> dict[str, ReasonKind]:
+    return {kind.name: kind for kind in kinds}
+
+
+REASONS: dict[str, ReasonKind] = _kinds(
+    # --- instrument: the load engine ---------------------------------------------------------------------
+    ReasonKind(
+        "engine_late", "instrument", 10.0, 50.0, "ms",
+        "99th percentile of lag: from when a request was due until the engine picked it up",
+        "the engine picked requests up late: lag p99 {value} (limit {threshold})",
+        "give the engine a core of its own (generator: {cpus: [...]}) or priority (nice: -10), or lower the rate",
+    ),
+    ReasonKind(
+        "engine_short_of_cpu", "instrument", 0.05, 0.20, "ratio",
+        "share of the load's time in which the engine's busiest thread was runnable but waited for a CPU",
+        "the engine waited for a CPU for {value} of the time (limit {threshold})",
+        "free a core: pin the engine and the deployment apart (generator.cpus, deployment cpus), or use nice: -10",
+    ),
+    ReasonKind(
+        "engine_cpu_bound", "instrument", 0.80, 0.95, "ratio",
+        "share of a core that the engine's busiest thread used in its busiest second",
+        "the engine used {value} of a core in its busiest second (limit {threshold}): it was the bottleneck",
+        "raise generator.threads if there are cores, or lower the load",
+    ),
+    ReasonKind(
+        "engine_out_of_resources", "instrument", None, 0.0, "count",
+        "times the engine ran out of file descriptors or local ports",
+        "the engine ran out of descriptors or local ports",
+        "raise `ulimit -n` or widen net.ipv4.ip_local_port_range (see `towtank doctor`), or set max_in_flight",
+    ),
+    ReasonKind(
+        "arrivals_unaccounted", "instrument", None, 0.0, "count",
+        "difference between arrivals that were due and arrivals that have a row",
+        "{value} arrivals have no row, or rows too many: the record does not account for every arrival",
+        "a fault in the engine: please report it with run.json and job.json",
+    ),
+    ReasonKind(
+        "records_lost", "instrument", None, 0.0, "count",
+        "rows that the engine counted but that are not in its files, or the reverse",
+        "{value} records are missing from disk",
+        "look for a full or failing disk; the run is repeated",
+    ),
+    ReasonKind(
+        "engine_lost", "instrument", None, 0.0, "flag",
+        "the engine died or broke its protocol before it had finished",
+        "the engine was lost during the run",
+        "its last words are in the run's logs/engine.log; was it killed, or the machine out of memory?",
+    ),
+    ReasonKind(
+        "debug_build", "instrument", None, 0.0, "flag",
+        "the engine is not a release build",
+        "the engine is a debug build",
+        "build it with `cargo build --release`",
+    ),
+    # --- instrument: telemetry and clocks ----------------------------------------------------------------
+    ReasonKind(
+        "telemetry_gap", "instrument", 0.05, 0.25, "ratio",
+        "share of the measured window that some source left unobserved",
+        "telemetry has gaps over {value} of the measured window (limit {threshold})",
+        "observe less often, or free CPU for the orchestrator",
+    ),
+    ReasonKind(
+        "telemetry_failed", "instrument", 0.0, None, "count",
+        "telemetry sources that failed during the run",
+        "{value} telemetry source(s) failed",
+        "see the events of the run; the load's own numbers are not touched by this",
+    ),
+    ReasonKind(
+        "wall_clock_step", "instrument", 50.0, 1000.0, "ms",
+        "how far CLOCK_REALTIME moved against CLOCK_MONOTONIC during the run",
+        "the wall clock was moved by {value} during the run (limit {threshold})",
+        "let the clock settle (chronyc tracking) before measuring; timestamps in logs are off by that much",
+    ),
+    ReasonKind(
+        "machine_suspended", "instrument", None, 10.0, "ms",
+        "time that the machine slept during the run (CLOCK_BOOTTIME against CLOCK_MONOTONIC)",
+        "the machine was suspended for {value} during the run",
+        "keep it awake while measuring",
+    ),
+    # --- instrument: the machine -------------------------------------------------------------------------
+    ReasonKind(
+        "cpu_stolen", "instrument", 0.02, 0.10, "ratio",
+        "share of the machine's CPU time that the hypervisor gave to others during the load (steal)",
+        "the hypervisor took {value} of the CPU away (limit {threshold})",
+        "use a machine with dedicated cores, or measure when the host is quieter",
+    ),
+    ReasonKind(
+        "busy_before", "instrument", 0.15, 0.50, "ratio",
+        "share of the machine that others than Towtank and the deployment used just before the load",
+        "something else used {value} of the machine before the load started (limit {threshold})",
+        "end it (see `top`), or wait for it with settle: {until: {cpu_below: 10%}}",
+    ),
+    ReasonKind(
+        "foreign_load", "instrument", 0.15, 0.40, "ratio",
+        "share of the machine that others than Towtank and the deployment used during the load",
+        "something else used {value} of the machine during the load (limit {threshold})",
+        "end it (see `top`) and run again; nothing else should run beside a measurement",
+    ),
+    # --- instrument: the state before the start ----------------------------------------------------------
+    ReasonKind(
+        "wrong_baseline", "instrument", None, 0.0, "flag",
+        "the deployment did not come back to its baseline within the settle timeout",
+        "the deployment did not settle before the load started",
+        "raise settle.timeout, loosen settle.until, or look for what keeps the machine busy",
+    ),
+    ReasonKind(
+        "wrong_data_state", "instrument", None, 0.0, "flag",
+        "reset failed, or its result is not what `verify` promises",
+        "the data were not in the state that reset promises",
+        "run the reset by hand and compare with reset.verify; its output is in the run's logs",
+    ),
+    # --- system ------------------------------------------------------------------------------------------
+    ReasonKind(
+        "oom_killed", "system", 0.0, 1.0, "ratio",
+        "largest share of a target's instances that were killed for want of memory",
+        "{value} of a target's instances were killed for want of memory",
+        "a result of this treatment: give it more memory, or less load",
+    ),
+    ReasonKind(
+        "crashed", "system", 0.0, 1.0, "ratio",
+        "largest share of a target's instances that crashed (non-zero exit code or signal)",
+        "{value} of a target's instances crashed under load",
+        "a result of this treatment: its log is kept with the run",
+    ),
+    ReasonKind(
+        "exited", "system", 0.0, 1.0, "ratio",
+        "largest share of a target's instances that ended by themselves with exit code 0",
+        "{value} of a target's instances ended by themselves",
+        "a result of this treatment: its log is kept with the run",
+    ),
+    ReasonKind(
+        "restarted", "system", 0.0, None, "count",
+        "restarts of instances during the run",
+        "{value} restart(s) during the run",
+        "a result of this treatment: look at its log for the cause",
+    ),
+    ReasonKind(
+        "unreachable", "system", 0.0, None, "count",
+        "targets that did not answer a probe after the load",
+        "{value} target(s) did not answer after the load",
+        "a result of this treatment, if nothing else cut the way to it",
+    ),
+    ReasonKind(
+        "never_answered", "system", None, 0.0, "flag",
+        "requests were sent in the measured window and not one was answered",
+        "not a single request was answered",
+        "a result of this treatment; was the address right?",
+    ),
+    ReasonKind(
+        "server_errors", "system", 0.01, 0.50, "ratio",
+        "share of requests sent in the measured window that were answered with a 5xx status",
+        "{value} of the requests were answered with a server error (limit {threshold})",
+        "a result of this treatment: look at its log for the cause",
+    ),
+    ReasonKind(
+        "goodput_low", "system", 0.95, 0.50, "ratio",
+        "goodput: expected answers within the timeout ÷ requests due in the measured window",
+        "goodput fell to {value} (limit {threshold})",
+        "a result of this treatment: it could not serve the load",
+        low_is_bad=True,
+    ),
+)  # fmt: skip
+"""Every reason there is. Order is that of the documentation."""
+
+EVENT_KINDS = ("oom_killed", "crashed", "exited", "restarted", "unreachable")
+"""Kinds of `SystemEvent` that platforms may report; each is a reason on the system axis."""
+
+
+def judge(observations: Iterable[Observation]) -> Verdicts:
+    """Judge a run by everything that was observed about it.
+
+    An axis is as bad as its worst reason. Observations within their thresholds leave no trace here.
+
+    Raises
+    ------
+    KeyError
+        An observation names a reason that does not exist: a fault of the program.
+    """
+    worst: dict[Axis, Severity] = {"instrument": 0, "system": 0}
+    found: dict[Axis, list[tuple[Severity, Reason]]] = {"instrument": [], "system": []}
+    for observation in observations:
+        kind = REASONS[observation.name]
+        severity, threshold = kind.judge(observation.value)
+        if severity == 0:
+            continue
+        worst[kind.axis] = max(worst[kind.axis], severity)
+        found[kind.axis].append((severity, _reason(kind, observation, threshold)))
+    for reasons in found.values():
+        reasons.sort(key=lambda pair: -pair[0])
+    return Verdicts.model_validate(
+        {
+            "instrument": INSTRUMENT_WORDS[worst["instrument"]],
+            "instrument_reasons": [reason for _, reason in found["instrument"]],
+            "system": SYSTEM_WORDS[worst["system"]],
+            "system_reasons": [reason for _, reason in found["system"]],
+        }
+    )
+
+
+def show_value(kind: ReasonKind, value: float | None) -> str:
+    """Show a value or threshold of a reason with its unit."""
+    if value is None:
+        return "–"
+    match kind.unit:
+        case "ratio":
+            return f"{value * 100:.3g} %"
+        case "ms":
+            return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+        case "cores":
+            return f"{value:.3g} cores"
+        case _:
+            return f"{value:.10g}"
+
+
+def _reason(kind: ReasonKind, observation: Observation, threshold: float | None) -> Reason:
+    message = kind.message.replace("{value}", show_value(kind, observation.value))
+    message = message.replace("{threshold}", show_value(kind, threshold))
+    if observation.detail:
+        message = f"{message}: {observation.detail}"
+    return Reason(
+        name=kind.name,
+        value=observation.value,
+        threshold=threshold,
+        message=message,
+        advice=kind.advice,
+    )
