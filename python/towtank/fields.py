@@ -1,30 +1,119 @@
 """Field types shared by every config model: units are read where a value is validated.
 
 Below both `design` and the plug-ins, so that a platform's config model needs nothing of the experiment file.
+A duration is written with its unit in JSON (``"3s"``), so that a stored plan can be read by eye and by the same
+models. A union carries a discriminator whose tags are ``@`` and the alternative's name: an error then says which
+alternative it is about, and nothing about the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    Tag,
+)
 
 from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
 
-__all__ = ["Cores", "Duration", "Model", "Rate", "Ratio", "Scalar", "Size", "Slug"]
+__all__ = [
+    "Command",
+    "Cores",
+    "Duration",
+    "Model",
+    "Number",
+    "Rate",
+    "Ratio",
+    "Scalar",
+    "Size",
+    "Slug",
+    "Whole",
+]
 
 Scalar = bool | int | float | str
-Duration = Annotated[float, BeforeValidator(parse_duration)]
+
+
+def _shown(value: object) -> str:
+    """Write what was found in YAML's words."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, list | tuple) else repr(value)[:60]
+
+
+def _read(parse: Callable[..., object], kind: str) -> Callable[[object], object]:
+    """Read a value with a unit; what is neither text nor number is refused in the same words."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str | int | float):
+            return parse(value)
+        raise ValueError(f"{_shown(value)} is not {kind}")
+
+    return read
+
+
+def _whole(value: object) -> object:
+    """Let whole numbers pass, also those that a calculation left as 2.0; true is not 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"{_shown(value)} is not a whole number")
+
+
+def _number(value: object) -> object:
+    """Let numbers pass; true is not 1."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"{_shown(value)} is not a number")
+
+
+def _duration_text(seconds: float) -> str:
+    return f"{int(seconds) if seconds.is_integer() else repr(seconds)}s"
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(_read(parse_duration, "a duration such as 15m or 300ms")),
+    PlainSerializer(_duration_text, return_type=str, when_used="json"),
+]
 """Seconds, ≥ 0; written ``15m`` or ``300ms``."""
-Size = Annotated[int, BeforeValidator(parse_bytes)]
+Size = Annotated[int, BeforeValidator(_read(parse_bytes, "a size such as 64MiB"))]
 """Bytes, ≥ 0; written ``64MiB``."""
-Ratio = Annotated[float, BeforeValidator(parse_ratio)]
+Ratio = Annotated[float, BeforeValidator(_read(parse_ratio, "a share such as 5%"))]
 """0–1; written ``5%``."""
-Cores = Annotated[float, BeforeValidator(parse_cores)]
+Cores = Annotated[float, BeforeValidator(_read(parse_cores, "a CPU amount such as 1.5 or 500m"))]
 """CPU cores, > 0; written ``1.5`` or ``500m``."""
-Rate = Annotated[float, BeforeValidator(parse_rate)]
+Rate = Annotated[float, BeforeValidator(_read(parse_rate, "a rate such as 100/s"))]
 """Per second, ≥ 0; written ``100/s`` or ``6/min``."""
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""A whole number; true is not one."""
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_number)]
+"""A finite number; true is not one."""
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+"""A name that may stand in a folder's name: letters, digits, ``_ . -``; at most 63."""
+
+
+def _command_kind(value: object) -> str:
+    return "@Line" if isinstance(value, str) else "@Words"
+
+
+Command = Annotated[
+    Annotated[Annotated[str, Field(min_length=1)], Tag("@Line")]
+    | Annotated[Annotated[tuple[str, ...], Field(min_length=1)], Tag("@Words")],
+    Discriminator(_command_kind),
+]
+"""A program with its arguments as a list, or one line for the shell."""
 
 
 class Model(BaseModel):

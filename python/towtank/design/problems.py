@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+MAX_PROBLEMS = 200
+"""More are counted, not kept: nobody reads them, and a hostile file must not fill the memory."""
 
 
 @dataclass(frozen=True, order=True)
@@ -35,3 +40,70 @@ class Problem:
         path = f" {self.path}:" if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{where}:{path} {self.message}{hint}"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Place:
+    """Where something stands: file as the user gave it, 1-based line and column."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass
+class Problems:
+    """Collects problems; the same one in many treatments, or behind many aliases, is kept once."""
+
+    _found: dict[tuple[Place, str], Problem] = field(default_factory=dict)
+    not_kept: int = 0
+
+    def add(self, place: Place, path: str, message: str, hint: str = "") -> None:
+        """Keep a problem, unless the same message stands at the same place already."""
+        key = (place, message)
+        if key in self._found:
+            return
+        if len(self._found) >= MAX_PROBLEMS:
+            self.not_kept += 1
+            return
+        self._found[key] = Problem(place.file, place.line, place.column, path, message, hint)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def sorted(self) -> tuple[Problem, ...]:
+        """All problems, by file, line and column."""
+        return tuple(sorted(self._found.values()))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Suggest the known name that a misspelling was probably meant to be: a hint, or ``""``."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"did you mean {match[0]!r}?" if match else ""
+
+
+def listing(names: Iterable[object], *, most: int = 20) -> str:
+    """Write names as a readable list: ``a, b, c``; a long one is cut with the number left out."""
+    texts = [str(name) for name in names]
+    if not texts:
+        return "none"
+    if len(texts) > most:
+        return ", ".join(texts[:most]) + f" … and {len(texts) - most} more"
+    return ", ".join(texts)
+
+
+def shown(value: object, *, most: int = 60) -> str:
+    """Write a found value for a message: YAML's words for null and booleans, long text cut."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 2] + "…" + text[-1]
