@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,37 @@ class Deployment(Protocol):
         """
 
     def events(self) -> Sequence[SystemEvent]:
-        """Everything that happened so far, oldest first; may be called at any time from another thread."""
+        """Everything that happened so far, oldest first; may be called at any time from another thread.
+
+        A crash under load is an event, never an exception: it is the treatment's result.
+
+        Raises
+        ------
+        PlatformError
+            The platform itself was lost, so that nothing can be said about the deployment any more.
+        """
 
     def describe(self) -> dict[str, Any]:
         """Facts for run.json: instances, limits and whether they could be applied, versions."""
 
     def remove(self) -> Sequence[LogFile]:
         """End everything that was created, however often it is called; nothing is left behind."""
+
+
+@runtime_checkable
+class KeepsSecrets(Protocol):
+    """A deployment that was given values nobody may read: they never leave it unmasked."""
+
+    def mask(self, text: str) -> str:
+        """Replace every secret value in a text that is about to be written somewhere."""
+
+
+@runtime_checkable
+class ProbesAfterRun(Protocol):
+    """A deployment whose state is only known by asking it: probe once, when the load has ended."""
+
+    def probe(self) -> None:
+        """Ask every instance; what does not answer becomes an event of kind `unreachable`."""
 
 
 class Cancelled(Protocol):
@@ -136,10 +160,13 @@ class Platform(Protocol):
 
     name: str
 
-    def check(self, config: Any) -> Sequence[str]:
-        """Problems that can be known before anything is created: a missing program, a port in use."""
+    def check(self, config: Any, root: Path | None = None) -> Sequence[str]:  # noqa: ANN401 - its own model
+        """Problems that can be known before anything is created: a missing program, a port in use.
 
-    def deploy(self, config: Any, context: DeployContext) -> Deployment:
+        Changes nothing. `root` is the folder of the experiment file; without it, what hangs on it is not checked.
+        """
+
+    def deploy(self, config: Any, context: DeployContext) -> Deployment:  # noqa: ANN401 - its own model
         """Create the deployment and return at once; a failure half-way removes what was created.
 
         Raises

@@ -1,0 +1,50 @@
+"""Options of the telemetry sources, as an experiment file gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import Field, ValidationError
+
+from towtank.errors import TelemetryError
+from towtank.fields import Model
+
+
+class HostOptions(Model):
+    """Options of the source `host`."""
+
+    pressure: bool = Field(
+        True,  # noqa: FBT003 - pydantic's idiom
+        description="pressure stall of CPU, memory and I/O, where the kernel offers it",
+    )
+
+
+class ProcessOptions(Model):
+    """Options of the source `process`."""
+
+    open_files: bool = Field(
+        True,  # noqa: FBT003 - pydantic's idiom
+        description="count open descriptors; costs a look into a folder per process",
+    )
+
+
+Options = TypeVar("Options", bound=Model)
+
+
+def read_options(source: str, model: type[Options], options: Mapping[str, Any]) -> Options:
+    """Validate what `ObserveContext.options` holds.
+
+    Raises
+    ------
+    TelemetryError
+        Names each wrong option and those that exist.
+    """
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise TelemetryError(
+            f"options of telemetry source {source!r} are wrong: {wrong}",
+            hint=f"options of {source!r} are {', '.join(model.model_fields)}",
+        ) from error
