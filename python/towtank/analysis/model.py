@@ -84,6 +84,10 @@ class TreatmentSummary:
     outcomes: dict[str, int]
     statuses: dict[str, int]
     instances: dict[str, int]
+    medians: dict[str, Estimate] = field(default_factory=dict)
+    """Median over runs with its exact interval; holds where runs are censored."""
+    bootstrap: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """From 20 runs: studentised bootstrap interval of the mean, a check of the t interval."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,8 @@ class Comparison:
     sentence: str
     method: str
     reason: str = ""
+    checks: dict[str, float] = field(default_factory=dict)
+    """p-values of the methods that check the main one: sign_flip, mann_whitney, brunner_munzel …"""
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,13 @@ class ExperimentAnalysis:
         treatment_id, variable, bound, value, held.
     meta : dict
         experiment, question, answer, seed, order, versions, hosts, files, digest.
+    timeseries_mean : DataFrame
+        treatment_id, t_s, bin_s, variable, mean, low, high, runs: mean over runs of a bin's per-run value, with the
+        smallest and largest run; null where some run's value falls among failures.
+    steps : DataFrame
+        treatment_id, step, variable, mean, low, high, n, above, reason: estimates for every step of the journey.
+    factorial : DataFrame
+        variable, term, df, sum_sq, f, p, share: analysis of variance, exploratory; empty with one factor.
     """
 
     headline: str
@@ -178,3 +191,6 @@ class ExperimentAnalysis:
     stages: list[dict[str, Any]]
     slo: pd.DataFrame
     meta: dict[str, Any] = field(default_factory=dict)
+    timeseries_mean: pd.DataFrame = field(default_factory=pd.DataFrame)
+    steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    factorial: pd.DataFrame = field(default_factory=pd.DataFrame)

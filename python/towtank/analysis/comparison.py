@@ -1,0 +1,365 @@
+"""Every contrast on every variable: one confirmatory family with verdicts, one exploratory table without.
+
+The rules of a verdict, in one place
+------------------------------------
+m = number of primary variables × contrasts, α = 1 − confidence.
+
+- *better*, *worse*: the Holm-adjusted p is at most α **and** the simultaneous interval excludes "no difference".
+  That interval has level 1 − α/m, so the second condition is p ≤ α/m (Bonferroni). Holm alone would sometimes claim
+  what the interval beside it contradicts; requiring both costs a little power and buys that all intervals and all
+  verdicts of the report hold together with probability `confidence`.
+- *equivalent*: the same interval lies inside ±`matters`. That is TOST by inclusion (Schuirmann 1987), at the level
+  of the shown interval instead of 1 − 2α: stricter, and what the reader sees is what was decided by.
+- *undecided*: everything else, with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from towtank.analysis import sentences
+from towtank.analysis.contrasts import Contrast, contrasts, is_blocked, shares_one_deployment_each
+from towtank.analysis.differences import Difference, between_blocks, between_samples
+from towtank.analysis.model import Comparison, Quantity, VerdictWord
+from towtank.analysis.power import blocks_to_resolve
+from towtank.design.model import Adaptive
+from towtank.design.plan import Plan
+from towtank.variables import Variable, variable
+
+GOODPUT_GUARD = 0.01
+"""Treatments whose goodput differs by more than a point are not ranked by latencies of successes only."""
+Values = Mapping[str, Mapping[str, Mapping[int, Quantity]]]
+"""variable → treatment id → block → value."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the experiment file fixes about all comparisons.
+
+    Parameters
+    ----------
+    blocked : bool
+    confidence : float
+        0–1, of the family.
+    matters : float
+        Smallest relative difference worth acting on, 0–1.
+    pilot_blocks : int, optional
+        Blocks of the pilot of a two-stage design.
+    seed : int
+        Of the experiment: makes permutation checks repeatable.
+    """
+
+    blocked: bool
+    confidence: float
+    matters: float
+    pilot_blocks: int | None
+    seed: int
+
+    @classmethod
+    def of(cls, plan: Plan) -> Rules:
+        """Rules of a plan."""
+        experiment = plan.experiment
+        answer = experiment.answer
+        adaptive = isinstance(experiment.repetitions, Adaptive)
+        return cls(
+            blocked=is_blocked(plan),
+            confidence=answer.confidence if answer else 0.95,
+            matters=answer.matters if answer else 0.05,
+            pilot_blocks=experiment.repetitions.at_least
+            if isinstance(experiment.repetitions, Adaptive) and adaptive
+            else None,
+            seed=experiment.seed,
+        )
+
+    @property
+    def unit(self) -> str:
+        """What n counts."""
+        return "blocks" if self.blocked else "runs a side"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A contrast on a variable with its difference, before its family is known."""
+
+    contrast: Contrast
+    described: Variable
+    difference: Difference
+    guard: str
+
+
+def compare(plan: Plan, values: Values) -> tuple[Comparison, ...]:
+    """Compare treatments as the experiment file declares it.
+
+    Parameters
+    ----------
+    plan : Plan
+    values : mapping
+        variable → treatment id → block → value, of the runs that count.
+
+    Returns
+    -------
+    tuple of Comparison
+        Confirmatory first (primary variables in the order of the file), then exploratory.
+    """
+    rules = Rules.of(plan)
+    declared = contrasts(plan)
+    primary = plan.experiment.answer.primary if plan.experiment.answer else ()
+    explored = [name for name in values if name not in primary]
+    size = len(primary) * len(declared)
+    level = 1 - (1 - rules.confidence) / max(size, 1)
+    family = _differences(rules, declared, primary, values, level=level)
+    table = _differences(rules, declared, explored, values, level=rules.confidence)
+    return (*_confirmatory(rules, family, level=level), *_exploratory(rules, table))
+
+
+def share_margin(matters: float) -> float:
+    """Largest difference of shares that counts as none: `matters`, but at most one point.
+
+    A share has no useful relative scale near 0 or 1, and a point of goodput is what the guard calls a difference.
+    """
+    return min(matters, GOODPUT_GUARD)
+
+
+def margin(described: Variable, matters: float) -> float:
+    """Equivalence margin on the scale of comparison; symmetric in logs, so that swapping sides changes nothing."""
+    return math.log1p(matters) if described.scale == "log" else share_margin(matters)
+
+
+def decide(
+    described: Variable, difference: Difference, *, p_adjusted: float | None, alpha: float, matters: float
+) -> VerdictWord:
+    """Verdict on one comparison by the rules above.
+
+    Parameters
+    ----------
+    described : Variable
+    difference : Difference
+        Its interval is the simultaneous one.
+    p_adjusted : float or None
+        By Holm.
+    alpha : float
+        1 − confidence of the family.
+    matters : float
+
+    Returns
+    -------
+    VerdictWord
+    """
+    within = margin(described, matters)
+    shown = difference.interval
+    if shown is not None and not difference.ranks_only and -within <= shown.low and shown.high <= within:
+        return "equivalent"
+    if p_adjusted is None or p_adjusted > alpha or difference.direction == 0:
+        return "undecided"
+    if shown is None:
+        return "undecided"
+    if shown.low <= 0 <= shown.high:
+        return "undecided"
+    return "better" if (difference.direction < 0) == described.lower_is_better else "worse"
+
+
+def _differences(
+    rules: Rules, declared: Sequence[Contrast], names: Sequence[str], values: Values, *, level: float
+) -> list[Compared]:
+    found = []
+    nothing: Mapping[int, Quantity] = {}
+    for name in names:
+        described = variable(name)
+        by_treatment = values.get(name, {})
+        for contrast in declared:
+            rng = np.random.default_rng([rules.seed, len(found)])
+            method = between_blocks if rules.blocked else between_samples
+            extra = {"pilot_blocks": rules.pilot_blocks} if rules.blocked else {}
+            difference = method(
+                described,
+                by_treatment.get(contrast.treatment.id, nothing),
+                by_treatment.get(contrast.baseline.id, nothing),
+                confidence=level,
+                rng=rng,
+                **extra,
+            )
+            guard = _goodput_guard(contrast, values) if described.successes_only else ""
+            found.append(Compared(contrast, described, difference, guard))
+    return found
+
+
+def _goodput_guard(contrast: Contrast, values: Values) -> str:
+    """Why treatments must not be ranked by successes only; empty when they may."""
+    goodput = values.get("goodput", {})
+    means = []
+    for side in (contrast.treatment, contrast.baseline):
+        known = [q.value for q in goodput.get(side.id, {}).values() if q.value is not None]
+        if not known:
+            return ""
+        means.append(float(np.mean(known)))
+    if abs(means[0] - means[1]) <= GOODPUT_GUARD:
+        return ""
+    return (
+        f"goodput differs by more than a point ({sentences.percent(means[0])} against "
+        f"{sentences.percent(means[1])}), so latencies of successes only do not rank these treatments"
+    )
+
+
+def _confirmatory(rules: Rules, family: list[Compared], *, level: float) -> list[Comparison]:
+    if not family:
+        return []
+    alpha = 1 - rules.confidence
+    # What cannot be tested stays in the family as p = 1: dropping it would make the others easier.
+    raw = [1.0 if c.difference.p_value is None else c.difference.p_value for c in family]
+    adjusted = multipletests(raw, alpha=alpha, method="holm")[1]
+    found = []
+    for compared, p in zip(family, adjusted, strict=True):
+        p_adjusted = None if compared.difference.p_value is None else float(p)
+        verdict: VerdictWord = decide(
+            compared.described,
+            compared.difference,
+            p_adjusted=p_adjusted,
+            alpha=alpha,
+            matters=rules.matters,
+        )
+        reason = compared.difference.reason
+        if compared.guard:
+            verdict, reason = "undecided", compared.guard
+        found.append(_worded(rules, compared, p_adjusted, verdict, reason, level=level))
+    return found
+
+
+def _worded(
+    rules: Rules,
+    compared: Compared,
+    p_adjusted: float | None,
+    verdict: VerdictWord,
+    reason: str,
+    *,
+    level: float,
+) -> Comparison:
+    difference, described, contrast = compared.difference, compared.described, compared.contrast
+    excludes = difference.interval is not None and not (
+        difference.interval.low <= 0 <= difference.interval.high
+    )
+    needs = reason if reason else _needs(rules, compared, level=level)
+    sole = ""
+    if shares_one_deployment_each(contrast) and difference.n > 1:
+        sole = "about these deployments only: each was deployed once"
+        reason = "; ".join(part for part in (reason, sole) if part)
+    ending = sentences.verdict_ending(
+        verdict,
+        matters=rules.matters if described.scale == "log" else share_margin(rules.matters),
+        described=described,
+        certain=excludes,
+        planned=needs,
+    )
+    simultaneous = "simultaneous interval" if level != rules.confidence else "interval"
+    p_text = "" if p_adjusted is None else sentences.p_value(p_adjusted, name="Holm p")
+    sentence = sentences.difference_sentence(
+        described,
+        difference,
+        treatment=contrast.treatment.label,
+        baseline=contrast.baseline.label,
+        evidence=f"{sentences.percent(rules.confidence)} {simultaneous} | {p_text}",
+        unit=rules.unit,
+        ending=ending + (f"; {sole}" if sole else ""),
+    )
+    return _comparison(
+        compared, confirmatory=True, confidence=rules.confidence, p_adjusted=p_adjusted,
+        verdict=verdict, sentence=sentence, reason=reason,
+    )  # fmt: skip
+
+
+def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
+    """How many blocks an undecided comparison would need, from its own variance."""
+    difference = compared.difference
+    if difference.sd is None or difference.sd <= 0:
+        return ""
+    target = margin(compared.described, rules.matters)
+    size = (
+        sentences.percent(rules.matters)
+        if compared.described.scale == "log"
+        else f"{sentences.significant(target * 100)} points"
+    )
+    blocks = blocks_to_resolve(difference.sd, difference=target, confidence=level)
+    if blocks is None:
+        return f"a difference of {size} is far below the variation between blocks"
+    if blocks <= difference.n:
+        return f"the interval reaches across the margin of {size}"
+    return f"about {blocks} {rules.unit} would show a difference of {size} if there is one"
+
+
+def _exploratory(rules: Rules, table: list[Compared]) -> list[Comparison]:
+    known = [i for i, c in enumerate(table) if c.difference.p_value is not None]
+    adjusted: dict[int, float] = {}
+    if known:
+        ps = [p for i in known if (p := table[i].difference.p_value) is not None]
+        adjusted = dict(zip(known, map(float, stats.false_discovery_control(ps)), strict=True))
+    found = []
+    for index, compared in enumerate(table):
+        p_adjusted = adjusted.get(index)
+        difference = compared.difference
+        reason = "; ".join(part for part in (compared.guard, difference.reason) if part)
+        p_text = "" if p_adjusted is None else sentences.p_value(p_adjusted, name="FDR-adjusted p")
+        sentence = sentences.difference_sentence(
+            compared.described,
+            difference,
+            treatment=compared.contrast.treatment.label,
+            baseline=compared.contrast.baseline.label,
+            evidence=f"{sentences.percent(rules.confidence)} interval | {p_text}",
+            unit=rules.unit,
+            ending=f"; exploratory{': ' + reason if reason else ''}",
+        )
+        found.append(
+            _comparison(
+                compared, confirmatory=False, confidence=rules.confidence, p_adjusted=p_adjusted,
+                verdict=None, sentence=sentence, reason=reason,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _comparison(
+    compared: Compared,
+    *,
+    confirmatory: bool,
+    confidence: float,
+    p_adjusted: float | None,
+    verdict: VerdictWord | None,
+    sentence: str,
+    reason: str,
+) -> Comparison:
+    difference, scale = compared.difference, compared.described.scale
+    shown = difference.interval
+    return Comparison(
+        variable=compared.described.name,
+        treatment_id=compared.contrast.treatment.id,
+        baseline_id=compared.contrast.baseline.id,
+        confirmatory=confirmatory,
+        scale=scale,
+        n=difference.n,
+        estimate=_natural(difference.estimate, scale),
+        low=None if shown is None else _natural(shown.low, scale),
+        high=None if shown is None else _natural(shown.high, scale),
+        confidence=confidence,
+        p_value=difference.p_value,
+        p_adjusted=p_adjusted,
+        p_permutation=difference.checks.get("sign_flip", difference.checks.get("brunner_munzel")),
+        verdict=verdict,
+        sentence=sentence,
+        method=difference.method,
+        reason=reason,
+        checks=dict(difference.checks),
+    )
+
+
+def _natural(value: float | None, scale: Literal["log", "difference"]) -> float | None:
+    """From the scale of comparison to what is shown: a ratio, or a difference. Infinite means not known."""
+    if value is None or math.isinf(value):
+        return None
+    if scale == "difference":
+        return value
+    return math.exp(value) if value < 700 else None

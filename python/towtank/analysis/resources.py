@@ -1,0 +1,102 @@
+"""CPU and memory of a deployment, from the samples of the `process` source, summed over instances.
+
+A sample at t says what was used between the previous sample of that instance and t.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towtank.analysis.model import Quantity
+
+METRICS = ("cpu_cores", "memory_bytes")
+OWN_PREFIX = "towtank"
+"""Instances of this name are Towtank's own processes, not the system under test."""
+RAW_LIMIT = 2_000
+"""More samples than this of one instance and metric are shown binned."""
+
+
+def deployment_samples(samples: pa.Table) -> pd.DataFrame:
+    """CPU and memory samples of the deployment's own processes: t_us, instance, metric, value."""
+    if not samples.num_rows:
+        return pd.DataFrame(
+            {
+                "t_us": np.array([], dtype=np.int64),
+                "instance": np.array([], dtype=object),
+                "metric": np.array([], dtype=object),
+                "value": np.array([], dtype=np.float64),
+            }
+        )
+    wanted = pc.and_(
+        pc.equal(samples["source"].cast(pa.string()), "process"),
+        pc.is_in(samples["metric"].cast(pa.string()), value_set=pa.array(METRICS)),
+    )
+    rows = samples.filter(wanted)
+    return pd.DataFrame(
+        {
+            "t_us": rows["t_us"].to_numpy(),
+            "instance": rows["instance"].cast(pa.string()).to_pylist(),
+            "metric": rows["metric"].cast(pa.string()).to_pylist(),
+            "value": rows["value"].to_numpy(),
+        }
+    ).pipe(lambda frame: frame[~frame["instance"].astype(str).str.startswith(OWN_PREFIX)])
+
+
+def cpu_in_window(frame: pd.DataFrame, *, start_us: int, end_us: int) -> Quantity:
+    """Time-weighted mean CPU of all instances together in the window, cores.
+
+    Notes
+    -----
+    Σ value × overlap ÷ covered time, where the overlap is that of the interval since the instance's previous sample
+    with the window, and the covered time runs from the first to the last such interval of any instance: an
+    instance that died counts as 0 from then on.
+    """
+    cpu = frame[frame["metric"] == "cpu_cores"].sort_values("t_us")
+    core_us, first, last = 0.0, end_us, start_us
+    for _, one in cpu.groupby("instance", sort=False):
+        t = one["t_us"].to_numpy(dtype=np.int64)
+        if t.size == 1:  # nothing says since when; the sample stands for its moment only
+            continue
+        begin, end = np.maximum(t[:-1], start_us), np.minimum(t[1:], end_us)
+        overlap = np.maximum(end - begin, 0)
+        if overlap.any():
+            core_us += float(np.dot(one["value"].to_numpy(dtype=float)[1:], overlap))
+            inside = overlap > 0
+            first, last = min(first, int(begin[inside][0])), max(last, int(end[inside][-1]))
+    if last <= first:
+        return Quantity(None, reason="no CPU samples of the deployment in the measured window")
+    return Quantity(core_us / (last - first))
+
+
+def memory_in_window(frame: pd.DataFrame, *, start_us: int, end_us: int) -> Quantity:
+    """Highest memory of all instances together at one moment of the window, bytes."""
+    inside = (frame["metric"] == "memory_bytes") & frame["t_us"].between(start_us, end_us)
+    memory = frame[inside]
+    if memory.empty:
+        return Quantity(None, reason="no memory samples of the deployment in the measured window")
+    return Quantity(float(memory.groupby("t_us")["value"].sum().max()))
+
+
+def for_figures(frame: pd.DataFrame, *, treatment_id: str, run_id: str, bin_us: int) -> pd.DataFrame:
+    """Samples of one run for figures: treatment_id, run_id, t_s, instance, metric, value.
+
+    Long series are binned: mean CPU and highest memory of each bin.
+    """
+    shown: dict[str, Any] = {"treatment_id": treatment_id, "run_id": run_id}
+    if frame.empty:
+        return _figure_columns(frame.assign(**shown, t_s=np.array([], dtype=float)))
+    if frame.groupby(["instance", "metric"]).size().max() > RAW_LIMIT:
+        keyed = frame.assign(t_us=frame["t_us"] // bin_us * bin_us)
+        groups = keyed.groupby(["t_us", "instance", "metric"], as_index=False)["value"]
+        mean, peak = groups.mean(), groups.max()
+        frame = mean.assign(value=mean["value"].where(mean["metric"] == "cpu_cores", peak["value"]))
+    return _figure_columns(frame.assign(**shown, t_s=frame["t_us"] / 1e6))
+
+
+def _figure_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[["treatment_id", "run_id", "t_s", "instance", "metric", "value"]].reset_index(drop=True)

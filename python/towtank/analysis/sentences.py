@@ -1,0 +1,160 @@
+"""Findings in plain English that a person can quote: size, interval, evidence, word.
+
+Numbers inside are logs, shares and seconds; here they become "0.62 ×", "1.2 points" and "38 % lower".
+"""
+
+from __future__ import annotations
+
+import math
+
+from towtank.analysis.differences import Difference
+from towtank.analysis.model import VerdictWord
+from towtank.variables import Variable
+
+_NOUNS = {
+    "CPU": "CPU use",
+    "memory": "memory use",
+    "fastest": "fastest answer",
+    "slowest": "slowest request",
+    "requests": "number of requests",
+    "received": "rate of received data",
+    "sent": "rate of sent data",
+}
+
+
+def noun(described: Variable) -> str:
+    """Name of a variable as a noun that can be had: "CPU use"."""
+    return _NOUNS.get(described.title, described.title)
+
+
+def difference_sentence(
+    described: Variable,
+    difference: Difference,
+    *,
+    treatment: str,
+    baseline: str,
+    evidence: str,
+    unit: str,
+    ending: str,
+) -> str:
+    """Say one comparison.
+
+    Parameters
+    ----------
+    described : Variable
+    difference : Difference
+    treatment, baseline : str
+        Labels.
+    evidence : str
+        Kind of interval, such as "95 % simultaneous interval"; and after a bar the p-value: "… | Holm p = 0.002".
+    unit : str
+        What n counts: "blocks", or "runs a side".
+    ending : str
+        What follows the bracket: ": better", "; undecided …".
+    """
+    interval_name, _, p_text = evidence.partition("|")
+    facts = []
+    shown = interval(described, difference)
+    if shown:
+        facts.append(f"{interval_name.strip()} {shown}")
+    facts.append(count(difference.n, unit))
+    if p_text.strip():
+        facts.append(p_text.strip())
+    what = noun(described)
+    if difference.estimate is None:
+        claim = f"{what[0].upper()}{what[1:]} of {treatment} {_direction(difference)} that of {baseline}"
+        return f"{claim} ({'; '.join(facts)}){ending}."
+    article = "an" if what[0].lower() in "aeiou" else "a"
+    if described.scale == "log":
+        ratio = math.exp(difference.estimate)
+        size = f"{significant(ratio)} × that of {baseline} ({_change(ratio)}; {'; '.join(facts)})"
+        return f"{treatment} has {article} {what} of {size}{ending}."
+    points = difference.estimate * 100
+    if points == 0:
+        return f"{treatment} has the same {what} as {baseline} ({'; '.join(facts)}){ending}."
+    word = "higher" if points > 0 else "lower"
+    amount = f"{significant(abs(points))} {'point' if abs(points) == 1 else 'points'} {word}"
+    return f"{treatment} has {article} {what} {amount} than {baseline} ({'; '.join(facts)}){ending}."
+
+
+def interval(described: Variable, difference: Difference) -> str:
+    """Interval as text: "0.51–0.75", or "−2 to 0.4 points"; empty when there is none."""
+    if difference.interval is None:
+        return ""
+    low, high = difference.interval.low, difference.interval.high
+    if described.scale == "log":
+        if math.isinf(low) and math.isinf(high):
+            return ""
+        if math.isinf(high):
+            return f"above {significant(math.exp(low))}"
+        if math.isinf(low):
+            return f"below {significant(math.exp(high))}"
+        return f"{significant(math.exp(low))}–{significant(math.exp(high))}"
+    return f"{significant(low * 100)} to {significant(high * 100)} points"
+
+
+def p_value(p: float, *, name: str) -> str:
+    """Show a p-value: "Holm p = 0.002"."""
+    return f"{name} < 0.001" if p < 0.001 else f"{name} = {significant(p, digits=2)}"
+
+
+def count(n: int, unit: str) -> str:
+    """Show a number of blocks or runs: "8 blocks", "1 block"."""
+    if n == 1:
+        first, _, rest = unit.partition(" ")
+        return f"1 {first.removesuffix('s')}{' ' + rest if rest else ''}"
+    return f"{n} {unit}"
+
+
+def significant(value: float, *, digits: int = 3) -> str:
+    """Show a number with significant digits, a true minus and no exponent."""
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}".replace(",", "\u202f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text.replace("-", "−")
+
+
+def percent(ratio: float) -> str:
+    """Show a share as a percentage: "5 %"."""
+    return f"{significant(ratio * 100)} %"
+
+
+def verdict_ending(
+    verdict: VerdictWord, *, matters: float, described: Variable, certain: bool, planned: str
+) -> str:
+    """What follows the bracket of a confirmatory sentence.
+
+    Parameters
+    ----------
+    verdict : VerdictWord
+    matters : float
+        Smallest difference worth acting on, a share of the ratio or points of a share.
+    described : Variable
+    certain : bool
+        The difference is statistically certain, however small.
+    planned : str
+        What an undecided comparison would need, or why it cannot be decided; may be empty.
+    """
+    if verdict == "equivalent":
+        margin = percent(matters) if described.scale == "log" else f"{significant(matters * 100)} points"
+        small = ", a certain difference but smaller than what matters" if certain else ""
+        return f": equivalent within {margin}{small}"
+    if verdict == "undecided":
+        return f": undecided{'; ' + planned if planned else ''}"
+    return f": {verdict}"
+
+
+def _change(ratio: float) -> str:
+    if ratio == 1:
+        return "no difference"
+    if ratio >= 2:
+        return f"{significant(ratio)} times as much"
+    size = abs(ratio - 1) * 100
+    return f"{significant(size, digits=2)} % {'higher' if ratio > 1 else 'lower'}"
+
+
+def _direction(difference: Difference) -> str:
+    return {1: "is mostly above", -1: "is mostly below", 0: "cannot be told from"}[difference.direction]

@@ -1,0 +1,222 @@
+"""One run in numbers: every response variable over the measured window, and the same per step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from towtank.analysis.distribution import MICROSECOND_S, Distribution
+from towtank.analysis.model import Quantity, RunSummary
+from towtank.analysis.resources import cpu_in_window, deployment_samples, memory_in_window
+from towtank.analysis.tables import LatencyCounts, Totals
+from towtank.store.run_record import RunRecord, Window
+from towtank.variables import variable
+
+STANDARD_VARIABLES = (
+    "requests", "throughput", "throughput_median", "goodput", "error_ratio",
+    "min", "mean", "median", "p90", "p95", "p99", "max",
+    "median_ok", "p90_ok", "p95_ok", "p99_ok", "max_ok",
+    "cpu_cores", "memory_bytes", "bytes_in_per_s", "bytes_out_per_s", "collapsed",
+)  # fmt: skip
+"""Known of every run, whatever the experiment file asks for."""
+SECOND_US = 1_000_000
+STEP_VARIABLES = ("requests", "goodput", "mean", "median", "p90", "p95", "p99", "max")
+
+
+class RunTables(Protocol):
+    """What is read of a run folder; `store.RunFolder` fits."""
+
+    @property
+    def record(self) -> RunRecord:
+        """`run.json`."""
+
+    def counts(self) -> pa.Table:
+        """`counts.parquet`."""
+
+    def totals(self) -> pa.Table:
+        """`totals.parquet`."""
+
+    def samples(self) -> pa.Table:
+        """`samples.parquet`."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """A run, summarised, with what figures and pooled percentiles still need of it."""
+
+    record: RunRecord
+    summary: RunSummary
+    latency: Distribution
+    steps: tuple[tuple[str, dict[str, Quantity]], ...]
+    counts: LatencyCounts | None
+    totals: Totals | None
+    samples: pd.DataFrame
+
+
+def summarise_run(folder: RunTables, *, wanted: Iterable[str] = ()) -> RunData:
+    """Summarise one run from its count tables.
+
+    Parameters
+    ----------
+    folder : RunTables
+    wanted : iterable of str
+        Response variables beyond the standard ones: primaries, SLOs.
+
+    Returns
+    -------
+    RunData
+        Every value is a `Quantity`; what cannot be said has None and a reason.
+    """
+    record = folder.record
+    names = dict.fromkeys((*STANDARD_VARIABLES, *wanted))
+    counts, totals, samples = _read(folder)
+    if record.window is None or counts is None or totals is None:
+        reason = record.failure or "the run ended before its load was recorded"
+        return _without_load(record, names, reason=reason, samples=samples)
+    window_s = (record.window.end_us - record.window.start_us) * MICROSECOND_S
+    latency = counts.distribution(counts.in_window)
+    if latency.n == 0:
+        return _without_load(record, names, reason="no requests in the measured window", samples=samples)
+    limit_s = record.timeout_us * MICROSECOND_S
+    values = _rates(record.window, totals)
+    values |= {
+        "collapsed": _collapsed(record),
+        "cpu_cores": cpu_in_window(samples, start_us=record.window.start_us, end_us=record.window.end_us),
+        "memory_bytes": memory_in_window(
+            samples, start_us=record.window.start_us, end_us=record.window.end_us
+        ),
+    }
+    values |= {name: latency_value(name, latency, limit_s=limit_s) for name in names if name not in values}
+    steps = tuple(
+        (step, {name: latency_value(name, part, limit_s=limit_s) for name in STEP_VARIABLES})
+        for index, step in enumerate(counts.steps)
+        if (part := counts.distribution(counts.in_window & (counts.step == index))).n
+    )
+    summary = _summary(record, {name: values[name] for name in names}, totals, window_s, latency.n)
+    return RunData(record, summary, latency, steps, counts, totals, samples)
+
+
+def latency_value(name: str, latency: Distribution, *, limit_s: float) -> Quantity:
+    """Value of a variable that follows from the latency distribution alone.
+
+    Parameters
+    ----------
+    name : str
+        requests, goodput, error_ratio, mean, min, median, max, p…, each also with `_ok`.
+    latency : Distribution
+    limit_s : float
+        The timeout, seconds: what a percentile among failures is said to be above of.
+    """
+    described = variable(name)
+    if latency.n == 0 and name != "requests":
+        return Quantity(None, reason="no requests")
+    match name:
+        case "requests":
+            return Quantity(float(latency.n))
+        case "goodput" | "error_ratio":
+            good = name == "goodput"
+            return Quantity((latency.successes if good else latency.failures) / latency.n)
+        case _ if described.successes_only and not latency.successes:
+            return Quantity(None, reason="no request succeeded")
+        case "mean" | "min":
+            return Quantity(latency.mean() if name == "mean" else latency.only_successes().percentile(0))
+    if described.percentile is None:
+        raise KeyError(name)
+    considered = latency.only_successes() if described.successes_only else latency
+    return considered.quantity(described.percentile, limit_s=limit_s)
+
+
+def _read(folder: RunTables) -> tuple[LatencyCounts | None, Totals | None, pd.DataFrame]:
+    counts, totals = folder.counts(), folder.totals()
+    return (
+        LatencyCounts.read(counts) if counts.num_rows else None,
+        Totals.read(totals) if totals.num_rows else None,
+        deployment_samples(folder.samples()),
+    )
+
+
+def _rates(window: Window, totals: Totals) -> dict[str, Quantity]:
+    """Throughput and bytes per second of the measured window.
+
+    Completions are counted by the second they ended in, over the whole seconds inside the window: a queue that
+    drains after the window does not lend it throughput.
+    """
+    first, last = -(-window.start_us // SECOND_US), window.end_us // SECOND_US
+    window_s = (window.end_us - window.start_us) * MICROSECOND_S
+    values = {
+        "bytes_in_per_s": Quantity(float(totals.bytes_in[totals.in_window].sum()) / window_s),
+        "bytes_out_per_s": Quantity(float(totals.bytes_out[totals.in_window].sum()) / window_s),
+    }
+    if last <= first:
+        nothing = Quantity(None, reason="the measured window holds no whole second")
+        return values | {"throughput": nothing, "throughput_median": nothing}
+    seconds, done = totals.completions()
+    per_second = np.zeros(last - first)
+    inside = (seconds >= first) & (seconds < last)
+    per_second[seconds[inside] - first] = done[inside]
+    return values | {
+        "throughput": Quantity(float(per_second.mean())),
+        "throughput_median": Quantity(float(np.median(per_second))),
+    }
+
+
+def _collapsed(record: RunRecord) -> Quantity:
+    if record.verdicts is None:
+        return Quantity(None, reason="the run was not judged")
+    return Quantity(1.0 if record.verdicts.system == "collapsed" else 0.0)
+
+
+def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, samples: pd.DataFrame) -> RunData:
+    """A run without requests.
+
+    When the system collapsed before the load came, nothing was answered: its latency ranks above every success and
+    its goodput is 0. That is a result. In all other cases nothing can be said.
+    """
+    collapse = _collapsed(record)
+    values = {name: Quantity(None, reason=reason) for name in names}
+    if collapse.value == 1.0:
+        for name in values:
+            described = variable(name)
+            if name in ("goodput", "throughput", "throughput_median"):
+                values[name] = Quantity(0.0, reason=reason)
+            elif name == "error_ratio":
+                values[name] = Quantity(1.0, reason=reason)
+            elif described.percentile is not None and not described.successes_only:
+                values[name] = Quantity(record.timeout_us * MICROSECOND_S, above=True, reason=reason)
+    values["collapsed"] = collapse
+    summary = _summary(record, values, None, 0.0, 0)
+    return RunData(record, summary, Distribution.of([]), (), None, None, samples)
+
+
+def _summary(
+    record: RunRecord, values: dict[str, Quantity], totals: Totals | None, window_s: float, due: int
+) -> RunSummary:
+    verdicts = record.verdicts
+    instrument: str
+    reasons: tuple[str, ...]
+    if record.state != "complete" or verdicts is None:
+        instrument, reasons = "incomplete", ("the run was cut off before it was judged",)
+    else:
+        instrument = verdicts.instrument
+        reasons = tuple(r.message for r in (*verdicts.instrument_reasons, *verdicts.system_reasons))
+    return RunSummary(
+        run_id=record.run_id,
+        treatment_id=record.treatment_id,
+        block=record.block,
+        position=record.position,
+        attempt=record.attempt,
+        instrument=instrument,
+        system=verdicts.system if verdicts else "unknown",
+        reasons=reasons,
+        values=values,
+        outcomes=totals.by_outcome() if totals else {},
+        statuses=totals.by_status() if totals else {},
+        instances=totals.by_instance() if totals else {},
+        window_s=window_s,
+        due=due,
+    )

@@ -1,0 +1,167 @@
+"""The stored tables of one run as arrays: who counts what, without ever looking at single requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towtank.analysis.distribution import Distribution, IntArray
+
+BoolArray = npt.NDArray[np.bool_]
+COMPLETE_OUTCOMES = ("answered", "check:")
+"""An answer that arrived completely, expected or not: what throughput counts."""
+
+
+def _ints(column: pa.ChunkedArray) -> IntArray:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+    """A string column as codes and names; null is −1."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    array = column.unify_dictionaries().combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # no rows at all
+        array = array.chunk(0) if array.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    codes = np.asarray(pc.fill_null(array.indices, -1).to_numpy(zero_copy_only=False), dtype=np.int32)
+    return codes, tuple(str(name) for name in array.dictionary.to_pylist())
+
+
+@dataclass(frozen=True, eq=False)
+class LatencyCounts:
+    """Rows of `counts.parquet` for the variable `latency`: one array per column.
+
+    Parameters
+    ----------
+    step : int32 array
+        Index into `steps`.
+    ok, in_window : bool arrays
+    bin, value, count : int64 arrays
+        Time bin, latency from the intended start in µs, number of requests.
+    """
+
+    steps: tuple[str, ...]
+    step: npt.NDArray[np.int32]
+    ok: BoolArray
+    in_window: BoolArray
+    bin: IntArray
+    value: IntArray
+    count: IntArray
+
+    @classmethod
+    def read(cls, counts: pa.Table) -> LatencyCounts:
+        """Take the rows of `latency` out of a count table."""
+        rows = counts.filter(pc.equal(counts["variable"].cast(pa.string()), "latency"))
+        step, steps = _codes(rows["step"])
+        return cls(
+            steps=steps,
+            step=step,
+            ok=np.asarray(pc.equal(rows["outcome_class"].cast(pa.string()), "ok"), dtype=bool),
+            in_window=np.asarray(rows["in_window"], dtype=bool),
+            bin=_ints(rows["bin"]),
+            value=_ints(rows["value"]),
+            count=_ints(rows["count"]),
+        )
+
+    def distribution(self, mask: BoolArray) -> Distribution:
+        """Distribution over the rows that `mask` selects."""
+        good = mask & self.ok
+        failures = int(self.count[mask & ~self.ok].sum())
+        return Distribution.of(self.value[good], self.count[good], failures=failures)
+
+    def by_bin(self, width: int) -> Iterator[tuple[int, Distribution]]:
+        """Distribution of each time bin, `width` stored bins wide, ascending; empty bins are left out."""
+        wide = self.bin // width
+        order = np.argsort(wide, kind="stable")
+        edges = np.flatnonzero(np.diff(wide[order])) + 1
+        for rows in np.split(order, edges):
+            if rows.size:
+                good = rows[self.ok[rows]]
+                failures = int(self.count[rows[~self.ok[rows]]].sum())
+                yield (
+                    int(wide[rows[0]]),
+                    Distribution.of(self.value[good], self.count[good], failures=failures),
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """`totals.parquet`: exact sums by outcome, status, instance and second.
+
+    Parameters
+    ----------
+    end_second : float array
+        Second in which the request completed; nan when it never did.
+    """
+
+    outcomes: tuple[str, ...]
+    outcome: npt.NDArray[np.int32]
+    instances: tuple[str, ...]
+    instance: npt.NDArray[np.int32]
+    steps: tuple[str, ...]
+    step: npt.NDArray[np.int32]
+    status: IntArray
+    in_window: BoolArray
+    end_second: npt.NDArray[np.float64]
+    count: IntArray
+    bytes_out: IntArray
+    bytes_in: IntArray
+
+    @classmethod
+    def read(cls, totals: pa.Table) -> Totals:
+        """Read a totals table; a request without an answer has status 0."""
+        outcome, outcomes = _codes(totals["outcome"])
+        instance, instances = _codes(totals["instance"])
+        step, steps = _codes(totals["step"])
+        ended = pc.cast(totals["end_second"], pa.float64()).to_numpy(zero_copy_only=False)
+        return cls(
+            outcomes=outcomes,
+            outcome=outcome,
+            instances=instances,
+            instance=instance,
+            steps=steps,
+            step=step,
+            status=_ints(pc.fill_null(totals["status"], 0)),
+            in_window=np.asarray(totals["in_window"], dtype=bool),
+            end_second=np.asarray(ended, dtype=np.float64),
+            count=_ints(totals["count"]),
+            bytes_out=_ints(totals["bytes_out"]),
+            bytes_in=_ints(totals["bytes_in"]),
+        )
+
+    def completions(self) -> tuple[IntArray, IntArray]:
+        """Seconds (ascending) and complete answers that ended in each; warm-up and drain included."""
+        complete = np.array([name.startswith(COMPLETE_OUTCOMES) for name in self.outcomes], dtype=bool)
+        done = (self.outcome >= 0) & ~np.isnan(self.end_second)
+        done &= complete[self.outcome] if complete.size else False
+        seconds, inverse = np.unique(self.end_second[done].astype(np.int64), return_inverse=True)
+        sums = np.zeros(seconds.size, dtype=np.int64)
+        np.add.at(sums, inverse, self.count[done])
+        return seconds, sums
+
+    def by_outcome(self) -> dict[str, int]:
+        """Requests of the window by outcome, most frequent first."""
+        return self._by(self.outcome, self.outcomes)
+
+    def by_instance(self) -> dict[str, int]:
+        """Requests of the window by the instance that answered; by name."""
+        return dict(sorted(self._by(self.instance, self.instances).items()))
+
+    def by_status(self) -> dict[str, int]:
+        """Requests of the window by status code; "none" where there was no answer."""
+        found: dict[str, int] = {}
+        for status in np.unique(self.status[self.in_window]):
+            number = int(self.count[self.in_window & (self.status == status)].sum())
+            found[str(status) if status else "none"] = number
+        return found
+
+    def _by(self, codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
+        used = self.in_window & (codes >= 0)
+        sums = np.bincount(codes[used], weights=self.count[used], minlength=len(names))
+        order = np.argsort(-sums, kind="stable")
+        return {names[i]: round(float(sums[i])) for i in order if sums[i] > 0}
