@@ -1,0 +1,43 @@
+"""The tutorial, carried out word for word: its files are written, its commands are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_tutorial_works(tmp_path):
+    blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text("utf-8"))
+    files = {re.search(r"file=(\S+)", rest)[1]: text for _, rest, text in blocks if "file=" in rest}
+    commands = [text.strip() for _, rest, text in blocks if rest.strip() == "run"]
+    assert set(files) == {"server.py", "experiment.yaml"}
+    assert len(commands) == 4
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "140",
+    }
+    output = {}
+    for command in commands:
+        done = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        output[command.split()[1]] = done.stdout
+    assert "16" in output["plan"]
+    assert "p95" in output["run"]
+    assert (tmp_path / "results" / "cache" / "report" / "report.html").stat().st_size > 100_000
+    assert re.search(r"\bon\b", output["sql"])
+    assert (tmp_path / "exported" / "requests.csv").stat().st_size > 10_000
