@@ -139,6 +139,12 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "its last words are in the run's logs/engine.log; was it killed, or the machine out of memory?",
     ),
     ReasonKind(
+        "platform_lost", "instrument", None, 0.0, "flag",
+        "the platform itself was lost, such as the guard of local processes; nothing can be said of the deployment",
+        "the platform was lost during the run",
+        "was the guard killed? look into the run's logs",
+    ),
+    ReasonKind(
         "debug_build", "instrument", None, 0.0, "flag",
         "the engine is not a release build",
         "the engine is a debug build",

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from towtank.errors import EngineError
-from towtank.load.job import masked
 from towtank.platforms.base import Cancelled
 
 READY_TIMEOUT_S = 15.0
@@ -102,17 +101,14 @@ class EngineProcess:
     Parameters
     ----------
     binary : Path
-    job : mapping
-        The whole job, secrets included. It is written masked to `job_path`; when masking changed
-        anything, the engine reads the original from memory instead of from a file.
     job_path : Path
-        Where the job is kept.
+        The job as it is kept with the run.
+    private_job : mapping, optional
+        The job with its secrets, when the kept one is masked: handed over in memory, never written to a disk.
     log_path : Path
         The engine's stderr.
     token : str
         Mark in its environment by which `clean` knows it.
-    secrets : sequence of str
-        Values to be masked.
     on_progress : callable, optional
         Called each second from the reader thread; must not block.
     """
@@ -120,20 +116,18 @@ class EngineProcess:
     def __init__(
         self,
         binary: Path,
-        job: Mapping[str, Any],
-        *,
         job_path: Path,
+        *,
         log_path: Path,
         token: str,
-        secrets: Sequence[str] = (),
+        private_job: Mapping[str, Any] | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self._binary = binary
-        self._job = job
         self._job_path = job_path
+        self._private_job = private_job
         self._log_path = log_path
         self._token = token
-        self._secrets = secrets
         self._on_progress = on_progress
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
@@ -165,12 +159,8 @@ class EngineProcess:
         ------
         EngineError
             The program cannot be executed.
-        OSError
-            The job cannot be written.
         """
-        kept = masked(self._job, self._secrets)
-        self._job_path.write_text(json.dumps(kept, indent=1, ensure_ascii=False), encoding="utf-8")
-        private = _in_memory(self._job) if kept != self._job else None
+        private = None if self._private_job is None else _in_memory(self._private_job)
         argument = str(self._job_path) if private is None else f"/proc/self/fd/{private}"
         try:
             with self._log_path.open("ab") as log:

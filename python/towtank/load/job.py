@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -111,25 +111,28 @@ def build_job(request: JobRequest) -> dict[str, Any]:
     }
 
 
-def masked(job: Mapping[str, Any], secrets: Iterable[str] = ()) -> dict[str, Any]:
-    """Copy a job for keeping: declared secrets and what headers such as Authorization carry are masked."""
-    known = tuple(sorted((s for s in secrets if s), key=len, reverse=True))
+def masked(job: Mapping[str, Any], mask: Callable[[str], str] = str) -> dict[str, Any]:
+    """Copy a job for keeping: declared secrets and what headers such as Authorization carry are masked.
 
-    def mask(value: object) -> object:
+    Parameters
+    ----------
+    mask : callable
+        Replaces declared secrets in a text (`platforms.base.KeepsSecrets.mask`).
+    """
+
+    def inside(value: object) -> object:
         if isinstance(value, str):
-            for secret in known:
-                value = value.replace(secret, MASK)
-            return value
+            return mask(value)
         if isinstance(value, dict):
             return {
-                key: MASK if _sensitive(key) and isinstance(inner, str) else mask(inner)
+                key: MASK if _sensitive(key) and isinstance(inner, str) else inside(inner)
                 for key, inner in value.items()
             }
         if isinstance(value, list):
-            return [mask(inner) for inner in value]
+            return [inside(inner) for inner in value]
         return value
 
-    return cast("dict[str, Any]", mask(dict(job)))
+    return cast("dict[str, Any]", inside(dict(job)))
 
 
 def pieces(load: OpenLoad | ClosedLoad) -> list[Piece]:
