@@ -1,1 +1,23 @@
-"""."""
+"""Result folders: writing one run at a time, reading them years later, exact count tables, SQL, exports.
+
+Everything that an experiment leaves is below ``results/<experiment>/`` (docs/formats.md, 4). `RunWriter` makes a run's
+folder and completes it; `Results` reads a folder, whole or damaged; `Database` answers SQL over all runs, locked down.
+"""
+
+from towtank.store.layout import ResultsLayout, RunLayout
+from towtank.store.results import Damage, Results, RunFolder, locate
+from towtank.store.run_record import RunRecord
+from towtank.store.writer import RunWriter, create_results, write_plan
+
+__all__ = [
+    "Damage",
+    "Results",
+    "ResultsLayout",
+    "RunFolder",
+    "RunLayout",
+    "RunRecord",
+    "RunWriter",
+    "create_results",
+    "locate",
+    "write_plan",
+]

@@ -1,0 +1,115 @@
+"""Columns of the tables of a run, and the words that all of them share (docs/formats.md, 2 and 4)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+REQUESTS = pa.schema(
+    [
+        ("scheduled_us", pa.int64()),
+        ("lag_us", pa.int32()),
+        ("wait_us", pa.int32()),
+        ("dns_us", pa.int32()),
+        ("connect_us", pa.int32()),
+        ("tls_us", pa.int32()),
+        ("ttfb_us", pa.int32()),
+        ("after_ttfb_us", pa.int32()),
+        ("status", pa.int32()),
+        ("outcome", pa.string()),
+        ("bytes_out", pa.int64()),
+        ("bytes_in", pa.int64()),
+        ("workload", pa.string()),
+        ("step", pa.string()),
+        ("target", pa.string()),
+        ("instance", pa.string()),
+        ("user", pa.int32()),
+        ("iteration", pa.int32()),
+        ("worker", pa.int32()),
+        ("attempt", pa.int32()),
+        ("http_version", pa.string()),
+        ("reused", pa.bool_()),
+        ("warmup", pa.bool_()),
+        ("cold", pa.bool_()),
+    ]
+)
+"""One row a request, sorted by `scheduled_us`."""
+
+SAMPLES = pa.schema(
+    [
+        ("t_us", pa.int64()),
+        ("source", pa.string()),
+        ("instance", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+    ]
+)
+
+EVENTS = pa.schema(
+    [
+        ("t_us", pa.int64()),
+        ("source", pa.string()),
+        ("kind", pa.string()),
+        ("instance", pa.string()),
+        ("message", pa.string()),
+        ("detail", pa.string()),
+    ]
+)
+
+COUNTS = pa.schema(
+    [
+        ("workload", pa.string()),
+        ("step", pa.string()),
+        ("outcome_class", pa.string()),
+        ("in_window", pa.bool_()),
+        ("bin", pa.int32()),
+        ("variable", pa.string()),
+        ("value", pa.int64()),
+        ("count", pa.int64()),
+    ]
+)
+"""`value` in exact µs; one row per distinct combination of the other columns."""
+
+TOTALS = pa.schema(
+    [
+        ("workload", pa.string()),
+        ("step", pa.string()),
+        ("outcome", pa.string()),
+        ("status", pa.int32()),
+        ("instance", pa.string()),
+        ("in_window", pa.bool_()),
+        ("second", pa.int32()),
+        ("end_second", pa.int32()),
+        ("count", pa.int64()),
+        ("bytes_out", pa.int64()),
+        ("bytes_in", pa.int64()),
+    ]
+)
+"""`end_second` is null where nothing was completed: `not_sent`."""
+
+VARIABLES = ("latency", "total", "ttfb", "connect", "lag", "wait")
+"""What the count tables hold; latency = lag + wait + total, and lag + wait where nothing was sent."""
+
+OUTCOME_CLASSES = ("ok", "check", "timeout", "error", "not_sent", "interrupted")
+
+
+def outcome_class(outcome: str) -> str:
+    """Class of an outcome: ok, check, timeout, error, not_sent or interrupted.
+
+    Any outcome that is none of the documented ones counts as `error`, so that a newer engine's
+    word for a failure never turns into a success.
+    """
+    if outcome == "answered":
+        return "ok"
+    if outcome in ("not_sent", "interrupted"):
+        return outcome
+    prefix = outcome.partition(":")[0]
+    return prefix if prefix in ("check", "timeout") else "error"
+
+
+OUTCOME_CLASS_SQL = """CASE
+    WHEN outcome = 'answered' THEN 'ok'
+    WHEN outcome IN ('not_sent', 'interrupted') THEN outcome
+    WHEN split_part(outcome, ':', 1) IN ('check', 'timeout') THEN split_part(outcome, ':', 1)
+    ELSE 'error'
+END"""
+"""`outcome_class` for DuckDB; a test holds the two together."""
