@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Reads of one [`Capture::pump`]: a flood must not keep the guard from its other work.
-const READS_PER_PUMP: usize = 8;
-const READ_BYTES: usize = 64 << 10;
+const READS_PER_PUMP: usize = 32;
+const READ_BYTES: usize = 16 << 10;
 
 /// What there is to read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ pub(super) struct LinesIn {
 impl LinesIn {
     /// Reads once; the descriptor must be readable. Returns whole lines; the last one counts without its newline.
     pub(super) fn read(&mut self, fd: BorrowedFd<'_>) -> Vec<Vec<u8>> {
-        let mut chunk = [0u8; 64 << 10];
+        let mut chunk = [0u8; 16 << 10];
         match rustix::io::read(fd, &mut chunk) {
             Ok(0) => self.ended = true,
             Ok(n) => self.buffer.extend_from_slice(&chunk[..n]),

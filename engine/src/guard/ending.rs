@@ -4,6 +4,7 @@ use super::cgroup::Group;
 use super::process::{self, Mark, Pinned, Stat};
 use rustix::process::Signal;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 /// How the processes of one instance are told from all others.
 pub(super) struct Kin {
@@ -64,17 +65,54 @@ impl Kin {
         for stat in &alive {
             send(stat, Signal::KILL);
         }
+        if !self.group.exists() {
+            hunt(|pid| pid != self.pid && self.mark.is_on_instance(pid, &self.id), killed);
+        }
+    }
+
+    /// Is nothing left? Without a cgroup, a process that only forks and ends is hardly ever seen alive in a list of all
+    /// processes. But the orphans that it becomes are seen: so those have to be reaped too.
+    pub(super) fn is_gone(&self) -> bool {
+        self.alive().is_empty()
+            && (self.group.exists() || {
+                let is_trace = |pid: &i32| {
+                    !Stat::of(*pid).is_some_and(|s| s.is_alive()) || self.mark.is_on_instance(*pid, &self.id)
+                };
+                !process::own_children().iter().any(is_trace)
+            })
     }
 }
 
-/// Kills every descendant of this process; returns how many there were.
+/// The longest hunt.
+const HUNT: Duration = Duration::from_millis(20);
+
+/// Kills orphans as they come to us: what keeps forking is gone from a list of all processes before the list is
+/// complete, but from the short list of our children it can be taken.
+fn hunt(is_ours: impl Fn(i32) -> bool, killed: &mut BTreeSet<i32>) {
+    let until = Instant::now() + HUNT;
+    loop {
+        let children = process::own_children();
+        let pinned: Vec<Pinned> =
+            children.into_iter().rev().filter_map(|pid| Pinned::new(pid, &is_ours)).collect();
+        killed.extend(pinned.iter().filter(|p| p.signal(Signal::KILL) == Ok(true)).map(|p| p.pid));
+        // Nothing alive, or only what came between the list and the pin: then it shows in the next list.
+        if (pinned.is_empty() && !process::own_children().iter().any(|&pid| is_ours(pid)))
+            || Instant::now() >= until
+        {
+            return;
+        }
+    }
+}
+
+/// Kills every descendant of this process; returns how many there were, those that wait to be reaped included.
 pub(super) fn kill_all_descendants() -> usize {
     let mut found = below(rustix::process::getpid().as_raw_nonzero().get(), &process::all());
     found.retain(Stat::is_alive);
     for stat in &found {
         send(stat, Signal::KILL);
     }
-    found.len()
+    hunt(|_| true, &mut BTreeSet::new());
+    found.len() + process::own_children().len()
 }
 
 fn send(stat: &Stat, signal: Signal) {

@@ -146,12 +146,11 @@ impl Instance {
         let due = self.next_look.is_some_and(|when| when <= now);
         let Some(deadline) = self.deadline.filter(|_| due && !self.gone) else { return Progress::Going };
         if let Some(ending) = self.ending {
-            let alive = self.kin.alive();
-            if alive.is_empty() {
+            if self.kin.is_gone() {
                 return self.finish(ending, None);
             }
             if self.kill_since.is_some_and(|since| now >= since + STUCK_AFTER) {
-                let pids: Vec<i32> = alive.iter().map(|s| s.pid).collect();
+                let pids: Vec<i32> = self.kin.alive().iter().map(|s| s.pid).collect();
                 let message = format!("{}: processes {pids:?} survive SIGKILL", self.kin.id);
                 return self.finish(ending, Some(message));
             }

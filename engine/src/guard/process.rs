@@ -48,6 +48,14 @@ fn parse_stat(line: &str) -> Option<Stat> {
     })
 }
 
+/// The children of this process, by the kernel's own list: much faster than [`all`]. It is single-threaded, so the list
+/// of its one thread is all of them.
+pub fn own_children() -> Vec<i32> {
+    let me = rustix::process::getpid().as_raw_nonzero();
+    let list = std::fs::read_to_string(format!("/proc/self/task/{me}/children")).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
 /// Every process that can be seen.
 pub fn all() -> Vec<Stat> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };

@@ -90,6 +90,7 @@ fn drain(mut stream: &UnixStream) {
 }
 
 /// What a wait found ready.
+#[expect(clippy::struct_excessive_bools, reason = "four independent sources")]
 #[derive(Default)]
 struct Ready {
     children: bool,

@@ -1,5 +1,6 @@
 //! One directory in one cgroup hierarchy.
 
+use super::InUse;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -35,6 +36,7 @@ impl Branch {
     }
 
     /// The group of that name in this one; not created.
+    #[must_use]
     pub fn child(&self, name: &str) -> Self {
         Self {
             directory: self.directory.join(name),
@@ -51,13 +53,13 @@ impl Branch {
         }
     }
 
-    /// Locks the directory for as long as the result lives; `Err` when somebody else has it. `None` where directories
+    /// Locks the directory for as long as the result lives; an error when somebody else has it. `None` where directories
     /// of cgroups cannot be locked.
-    pub fn lock(&self) -> Result<Option<OwnedFd>, ()> {
+    pub fn lock(&self) -> Result<Option<OwnedFd>, InUse> {
         let Ok(directory) = fs::File::open(&self.directory) else { return Ok(None) };
         match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(directory.into())),
-            Err(Errno::WOULDBLOCK) => Err(()),
+            Err(Errno::WOULDBLOCK) => Err(InUse("another guard".to_owned())),
             Err(_) => Ok(None),
         }
     }

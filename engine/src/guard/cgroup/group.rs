@@ -129,7 +129,8 @@ impl Group {
     /// Removes it; false while the kernel still has something in it.
     pub fn remove(&self) -> bool {
         // All of them, whatever becomes of the others.
-        self.branches.iter().fold(true, |all, branch| branch.remove() && all)
+        let removed: Vec<bool> = self.branches.iter().map(Branch::remove).collect();
+        removed.iter().all(|&ok| ok)
     }
 }
 

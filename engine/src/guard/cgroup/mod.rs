@@ -52,7 +52,7 @@ impl Tree {
             tree.branches.extend(branch);
         }
         for branch in &tree.branches {
-            tree.locks.extend(branch.lock().map_err(|()| InUse("another guard".to_owned()))?);
+            tree.locks.extend(branch.lock()?);
         }
         let pids = tree.as_group().pids();
         if !pids.is_empty() {
