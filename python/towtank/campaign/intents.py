@@ -76,9 +76,10 @@ class Intents:
         self._results = results
         self._folder = results / "intents"
 
-    def declare(self, kind: Kind, name: str, *, platform: str = "", scratch: str = "") -> Intent:
-        """Write an intent durably and return it with a new token."""
-        intent = Intent(f"tt-{secrets.token_hex(8)}", kind, name, platform, scratch)
+    def declare(self, kind: Kind, name: str, *, platform: str = "", scratch: bool = False) -> Intent:
+        """Write an intent durably and return it with a new token; with `scratch`, it has a folder of its own."""
+        token = f"tt-{secrets.token_hex(8)}"
+        intent = Intent(token, kind, name, platform, f"scratch/{token}" if scratch else "")
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._path(intent.token)
         temporary = path.with_suffix(".tmp")

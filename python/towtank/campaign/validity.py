@@ -30,8 +30,8 @@ class ReasonKind:
     name : str
     axis : {"instrument", "system"}
     mild, severe : float, optional
-        From which value on the run is suspect or degraded, and invalid or collapsed. None: never.
-        A reason whose `low_is_bad` counts downwards.
+        From which value on the run is suspect or degraded, and invalid or collapsed; 0 means anything above 0,
+        None never. A reason that is `low_is_bad` counts below its thresholds.
     unit : str
         Of value and thresholds; ``ratio`` is 0–1 and shown as a percentage, ``count`` counts.
     measures : str
@@ -42,8 +42,6 @@ class ReasonKind:
         What to do.
     low_is_bad : bool
         The value is bad when it is *below* the threshold.
-    strictly : bool
-        Only values beyond the threshold count, not the threshold itself.
     """
 
     name: str
@@ -55,7 +53,6 @@ class ReasonKind:
     message: str
     advice: str
     low_is_bad: bool = False
-    strictly: bool = True
 
     def judge(self, value: float) -> tuple[Severity, float | None]:
         """How bad a value is, and the threshold that it passed."""
@@ -66,9 +63,10 @@ class ReasonKind:
         return 0, None
 
     def _beyond(self, value: float, threshold: float) -> bool:
-        if value == threshold:
-            return not self.strictly
-        return value < threshold if self.low_is_bad else value > threshold
+        """Reaching a threshold passes it, except 0: there, anything above counts."""
+        if self.low_is_bad:
+            return value < threshold
+        return value >= threshold if threshold > 0 else value > 0
 
 
 @dataclass(frozen=True)

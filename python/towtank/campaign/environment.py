@@ -1,0 +1,140 @@
+"""Where and with what an experiment runs; results from two different environments are never mixed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import towtank
+from towtank.clock import boot_id
+from towtank.load.binary import EngineBuild
+
+SCHEMA_VERSION = 1
+_MEMORY_STEP = 64 * 2**20
+"""MemTotal differs by a few pages from boot to boot; coarser it names the machine."""
+_NOT_COMPARED = ("boot_id", "digest", "captured_utc", "schema_version")
+
+
+def capture(engine: EngineBuild, applications: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Describe this machine and these versions.
+
+    Parameters
+    ----------
+    engine : EngineBuild
+    applications : mapping, optional
+        Deployment name → fingerprint of the application that it runs (`campaign.application`).
+
+    Returns
+    -------
+    dict
+        For environment.json. `digest` covers everything but the boot id.
+    """
+    found: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "host": host(),
+        "versions": {
+            "towtank": towtank.__version__,
+            "engine": engine.version,
+            "python": platform.python_version(),
+        },
+        "engine": {"version": engine.version, "profile": engine.profile, "build": engine.line},
+        "applications": dict(applications or {}),
+        "boot_id": boot_id(),
+    }
+    found["digest"] = digest(found)
+    return found
+
+
+def host() -> dict[str, Any]:
+    """What tells this machine from others, and what of it decides how fast it is."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "hostname": socket.gethostname(),
+        "machine_id": _machine_id(),
+        "machine": platform.machine(),
+        "kernel": platform.release(),
+        "system": platform.system(),
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count() or 1,
+        "memory_bytes": round(memory / _MEMORY_STEP) * _MEMORY_STEP,
+        "governor": governor(),
+        "virtualisation": virtualisation(),
+        "cgroup": cgroup_mode(),
+    }
+
+
+def digest(environment: Mapping[str, Any]) -> str:
+    """SHA-256 over everything that makes results incomparable."""
+    compared = {key: value for key, value in environment.items() if key not in _NOT_COMPARED}
+    text = json.dumps(compared, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What changed, one line each: ``host.kernel: 6.1.0 → 6.8.0``."""
+    before, after = dict(_flat(old)), dict(_flat(new))
+    return [
+        f"{key}: {before.get(key, 'absent')} → {after.get(key, 'absent')}"
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key, "absent") != after.get(key, "absent")
+    ]
+
+
+def governor() -> str:
+    """How the kernel chooses CPU frequencies; "none" where it has no say (most virtual machines)."""
+    return _text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")) or "none"
+
+
+def virtualisation() -> str:
+    """Name of the product that this machine runs on, if it is virtual; "none" for bare metal."""
+    if "hypervisor" not in _text(Path("/proc/cpuinfo")):
+        return "none"
+    kind = _text(Path("/sys/hypervisor/type")) or _text(Path("/sys/class/dmi/id/product_name"))
+    return kind or "virtual machine"
+
+
+def cgroup_mode() -> str:
+    """Which control groups limits would use: "v2", "v1", "hybrid" (v1 with an idle v2 tree) or "none"."""
+    base = Path("/sys/fs/cgroup")
+    if (base / "cgroup.controllers").exists():
+        return "v2"
+    if (base / "unified" / "cgroup.controllers").exists():
+        return "hybrid"
+    return "v1" if (base / "cpu").exists() else "none"
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in tree.items():
+        if not prefix and key in _NOT_COMPARED:
+            continue
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", str(value)
+
+
+def _machine_id() -> str:
+    """The machine's id, hashed: it tells machines apart and cannot be traced back."""
+    known = _text(Path("/etc/machine-id"))
+    return hashlib.sha256(f"towtank {known}".encode()).hexdigest()[:12] if known else "unknown"
+
+
+def _cpu_model() -> str:
+    for line in _text(Path("/proc/cpuinfo")).splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return platform.processor() or "unknown"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,174 @@
+"""From what was seen in a run to observations that `validity.judge` can judge."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from towtank.campaign import machine
+from towtank.campaign.validity import EVENT_KINDS, Observation
+from towtank.load.engine import Done, Ready
+from towtank.platforms.base import SystemEvent, Target
+from towtank.store.run_record import Window
+
+_RESOURCE_FINDINGS = ("out_of_descriptors", "out_of_ports")
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What became of the requests that were due in the measured window."""
+
+    due: int = 0
+    answered_as_expected: int = 0
+    answered: int = 0
+    """With any status."""
+    sent: int = 0
+    server_errors: int = 0
+
+
+def read_outcomes(requests: Path, window: Window) -> Outcomes:
+    """Count outcomes in the measured window from `requests.parquet`, streaming."""
+    due = ds.field("scheduled_us")
+    chosen = (due >= window.start_us) & (due < window.end_us)
+    counts: Counter[tuple[str, int]] = Counter()
+    for batch in ds.dataset(requests, format="parquet").to_batches(
+        columns={"outcome": ds.field("outcome").cast("string"), "status": ds.field("status")}, filter=chosen
+    ):
+        if batch.num_rows == 0:
+            continue
+        table = batch.set_column(1, "status", pc.fill_null(batch.column("status"), 0))
+        grouped = (
+            pa.Table.from_batches([table]).group_by(["outcome", "status"]).aggregate([([], "count_all")])
+        )
+        for row in grouped.to_pylist():
+            counts[row["outcome"], row["status"]] += row["count_all"]
+    return Outcomes(
+        due=counts.total(),
+        answered_as_expected=sum(n for (outcome, _), n in counts.items() if outcome == "answered"),
+        answered=sum(n for (_, status), n in counts.items() if status),
+        sent=sum(n for (outcome, _), n in counts.items() if outcome != "not_sent"),
+        server_errors=sum(n for (_, status), n in counts.items() if 500 <= status <= 599),
+    )
+
+
+def of_engine(
+    done: Done, findings: Sequence[Mapping[str, Any]], ready: Ready, *, one_step: bool
+) -> Iterator[Observation]:
+    """What the engine says of itself, checked against what it wrote."""
+    own = done.self_
+    yield Observation("engine_late", float(own.get("lag_p99_us") or 0) / 1000)
+    yield Observation("engine_short_of_cpu", float(own.get("run_queue_wait_ratio") or 0))
+    busiest = own.get("cpu_cores_max_1s") or 0
+    yield Observation("engine_cpu_bound", float(max(busiest) if isinstance(busiest, list) else busiest))
+    scarce = [finding for finding in findings if finding.get("name") in _RESOURCE_FINDINGS]
+    if scarce:
+        yield Observation("engine_out_of_resources", len(scarce), str(scarce[0].get("message", "")))
+    if ready.build.get("profile") != "release":
+        yield Observation("debug_build")
+    rows, due = int(done.counts.get("rows") or 0), done.counts.get("due")
+    if due is not None:
+        missing = abs(int(due) - rows) if one_step else max(0, int(due) - rows)
+        yield Observation("arrivals_unaccounted", missing)
+    on_disk = sum(int(file.get("rows") or 0) for file in done.files)
+    yield Observation("records_lost", abs(rows - on_disk))
+    failed = [f for f in findings if f.get("name") == "record_write_failed"]
+    if failed and rows == on_disk:
+        yield Observation("records_lost", 1, str(failed[0].get("message", "")))
+
+
+def of_machine(
+    before: machine.Interval, during: machine.Interval, targets: Iterable[Target]
+) -> Iterator[Observation]:
+    """What the machine did before and during the load.
+
+    Load of others is only known when the system under test is elsewhere, or its processes are ours: a server
+    on this machine that Towtank did not start looks like any other program.
+    """
+    yield Observation("cpu_stolen", during.steal_ratio)
+    yield Observation("wall_clock_step", abs(during.wall_step_us) / 1000)
+    yield Observation("machine_suspended", during.suspended_us / 1000)
+    if can_tell_foreign_load(targets):
+        yield Observation("busy_before", before.foreign_ratio)
+        yield Observation("foreign_load", during.foreign_ratio)
+
+
+def of_telemetry(gaps_us: Mapping[str, int], failed: Sequence[str], window: Window) -> Iterator[Observation]:
+    """Gaps per source inside the measured window, µs; and sources that failed."""
+    length = max(1, window.end_us - window.start_us)
+    if gaps_us:
+        source, longest = max(gaps_us.items(), key=lambda pair: pair[1])
+        yield Observation("telemetry_gap", min(1.0, longest / length), f"source {source}")
+    if failed:
+        yield Observation("telemetry_failed", len(failed), ", ".join(failed))
+
+
+def of_system(
+    events: Iterable[SystemEvent], targets: Mapping[str, Target], outcomes: Outcomes
+) -> Iterator[Observation]:
+    """What the load did to the deployment."""
+    by_kind: dict[str, list[SystemEvent]] = {}
+    for event in events:
+        if event.kind in EVENT_KINDS:
+            by_kind.setdefault(event.kind, []).append(event)
+    for kind, seen in by_kind.items():
+        words = "; ".join(dict.fromkeys(f"{event.instance}: {event.message}" for event in seen[:3]))
+        if kind in ("restarted", "unreachable"):
+            yield Observation(kind, len(seen), words)
+        else:
+            yield Observation(kind, _share_lost({event.instance for event in seen}, targets), words)
+    if outcomes.due == 0:
+        return
+    yield Observation("goodput_low", outcomes.answered_as_expected / outcomes.due)
+    if outcomes.sent > 0:
+        yield Observation("server_errors", outcomes.server_errors / outcomes.sent)
+        if outcomes.answered == 0:
+            yield Observation("never_answered")
+
+
+def can_tell_foreign_load(targets: Iterable[Target]) -> bool:
+    """Whether every instance is a process of ours, or on another machine."""
+    local = _local_addresses()
+    return all(
+        instance.pid is not None or not _is_local(instance.url, local)
+        for target in targets
+        for instance in target.instances
+    )
+
+
+def _share_lost(lost: set[str], targets: Mapping[str, Target]) -> float:
+    """Largest share of a target's instances that were lost; 1 when they cannot be placed."""
+    shares = [
+        len(lost & {instance.name for instance in target.instances}) / len(target.instances)
+        for target in targets.values()
+        if target.instances
+    ]
+    share = max(shares, default=0.0)
+    return share if share > 0 else 1.0
+
+
+def _local_addresses() -> set[str]:
+    return {
+        address.address.partition("%")[0]
+        for addresses in psutil.net_if_addrs().values()
+        for address in addresses
+    }
+
+
+def _is_local(url: str, local: set[str]) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost") or host in local:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
