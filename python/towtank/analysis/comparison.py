@@ -133,7 +133,13 @@ def margin(described: Variable, matters: float) -> float:
 
 
 def decide(
-    described: Variable, difference: Difference, *, p_adjusted: float | None, alpha: float, matters: float
+    described: Variable,
+    difference: Difference,
+    *,
+    p_adjusted: float | None,
+    alpha: float,
+    level: float,
+    matters: float,
 ) -> VerdictWord:
     """Verdict on one comparison by the rules above.
 
@@ -146,6 +152,8 @@ def decide(
         By Holm.
     alpha : float
         1 − confidence of the family.
+    level : float
+        1 − α/m, of each interval. A method without an interval is held to p ≤ α/m instead.
     matters : float
 
     Returns
@@ -158,9 +166,9 @@ def decide(
         return "equivalent"
     if p_adjusted is None or p_adjusted > alpha or difference.direction == 0:
         return "undecided"
-    if shown is None:
+    if difference.p_value is None or difference.p_value > 1 - level:
         return "undecided"
-    if shown.low <= 0 <= shown.high:
+    if shown is not None and shown.low <= 0 <= shown.high:
         return "undecided"
     return "better" if (difference.direction < 0) == described.lower_is_better else "worse"
 
@@ -168,7 +176,7 @@ def decide(
 def _differences(
     rules: Rules, declared: Sequence[Contrast], names: Sequence[str], values: Values, *, level: float
 ) -> list[Compared]:
-    found = []
+    found: list[Compared] = []
     nothing: Mapping[int, Quantity] = {}
     for name in names:
         described = variable(name)
@@ -222,6 +230,7 @@ def _confirmatory(rules: Rules, family: list[Compared], *, level: float) -> list
             compared.difference,
             p_adjusted=p_adjusted,
             alpha=alpha,
+            level=level,
             matters=rules.matters,
         )
         reason = compared.difference.reason
@@ -244,7 +253,7 @@ def _worded(
     excludes = difference.interval is not None and not (
         difference.interval.low <= 0 <= difference.interval.high
     )
-    needs = reason if reason else _needs(rules, compared, level=level)
+    needs = reason or _needs(rules, compared, level=level)
     sole = ""
     if shares_one_deployment_each(contrast) and difference.n > 1:
         sole = "about these deployments only: each was deployed once"

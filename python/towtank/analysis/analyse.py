@@ -1,0 +1,352 @@
+"""From a result folder to everything that a report shows: the one function that joins the parts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from towtank.analysis import ecdf, factorial, findings, headline, resources, slo, timeseries
+from towtank.analysis.comparison import Values, compare
+from towtank.analysis.distribution import Distribution, merge
+from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
+from towtank.analysis.model import (
+    Comparison,
+    Estimate,
+    ExperimentAnalysis,
+    Finding,
+    Quantity,
+    RunSummary,
+    TreatmentSummary,
+)
+from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
+from towtank.design.model import Adaptive
+from towtank.design.plan import Plan, Treatment
+from towtank.store import Results
+from towtank.store.run_record import RunRecord
+from towtank.variables import variable
+
+POOLED = ("min", "mean", "median", "p90", "p95", "p99", "max", "median_ok", "p95_ok", "p99_ok", "goodput")
+STEP_COLUMNS = ("treatment_id", "step", "variable", "mean", "low", "high", "n", "above", "reason")
+
+
+def analyse(results: Results) -> ExperimentAnalysis:
+    """Analyse an experiment from its stored tables.
+
+    Parameters
+    ----------
+    results : Results
+        Only plan, run records, count tables, totals and samples are read; requests are never scanned.
+
+    Returns
+    -------
+    ExperimentAnalysis
+        Also of an unfinished experiment: what cannot be said yet is None with a reason.
+    """
+    plan = results.plan
+    gathered = _gather(results, plan)
+    confidence = plan.experiment.answer.confidence if plan.experiment.answer else 0.95
+    counting = gathered.counting
+    values = _values(counting)
+    treatments = tuple(
+        _treatment(treatment, gathered, confidence=confidence, seed=plan.experiment.seed)
+        for treatment in plan.treatments
+    )
+    comparisons = compare(plan, values)
+    table = slo.slo_table(plan, counting, treatments)
+    found = findings.findings(
+        plan, gathered.records, gathered.summaries, treatments, comparisons,
+        damage=[str(item) for item in results.damage],
+    )  # fmt: skip
+    found = (*_sensitivity(plan, counting, comparisons), *found)
+    series = _concat(gathered.timeseries, timeseries.COLUMNS)
+    return ExperimentAnalysis(
+        headline=headline.headline(plan, treatments, comparisons),
+        decided=headline.is_decided(comparisons),
+        slo_held=slo.all_held(table),
+        runs=tuple(gathered.summaries),
+        treatments=treatments,
+        comparisons=comparisons,
+        findings=found,
+        timeseries=series,
+        resources=_concat(
+            gathered.resources, ("treatment_id", "run_id", "t_s", "instance", "metric", "value")
+        ),
+        ecdf=_per_treatment(plan, gathered.pooled, ecdf.ecdf, ("treatment_id", "latency_s", "share")),
+        percentiles=_per_treatment(
+            plan, gathered.pooled, ecdf.percentile_line, ("treatment_id", "percentile", "latency_s")
+        ),
+        stages=_stages(plan, gathered.records),
+        slo=table,
+        meta=_meta(results, plan, gathered.records, comparisons),
+        timeseries_mean=timeseries.mean_timeseries(series),
+        steps=_steps(plan, gathered, confidence=confidence),
+        factorial=factorial.factorial_table(plan, values, names=_factorial_names(plan)),
+    )
+
+
+@dataclass
+class _Gathered:
+    """What is kept of the runs while they are read one after the other.
+
+    `counting` holds the runs that enter numbers: per treatment, one valid attempt of each planned run.
+    """
+
+    records: list[RunRecord]
+    summaries: list[RunSummary]
+    counting: dict[str, list[RunSummary]]
+    timeouts_s: dict[str, float]
+    pooled: dict[str, Distribution]
+    steps: dict[tuple[str, str], list[dict[str, Quantity]]]
+    timeseries: list[pd.DataFrame]
+    resources: list[pd.DataFrame]
+
+
+def counts_for_numbers(records: Sequence[RunRecord]) -> set[str]:
+    """Ids of the attempts that enter numbers: of each planned run the first that the instrument did not spoil.
+
+    The first, and not the best: which attempt counts must not depend on what it found.
+    """
+    chosen: dict[str, RunRecord] = {}
+    for record in sorted(records, key=lambda r: r.attempt):
+        if record.state != "complete" or record.verdicts is None or record.verdicts.instrument == "invalid":
+            continue
+        chosen.setdefault(record.planned_id, record)
+    return {record.run_id for record in chosen.values()}
+
+
+def wanted_variables(plan: Plan) -> tuple[str, ...]:
+    """Response variables that the file asks for: primaries, objectives, widths of adaptive repetitions."""
+    experiment = plan.experiment
+    asked: list[str] = list(experiment.answer.primary) if experiment.answer else []
+    if isinstance(experiment.repetitions, Adaptive):
+        asked += experiment.repetitions.until
+    for treatment in plan.treatments:
+        asked += treatment.spec.slo
+    return tuple(dict.fromkeys(asked))
+
+
+def _gather(results: Results, plan: Plan) -> _Gathered:
+    folders = results.runs("all")
+    records = [folder.record for folder in folders]
+    chosen = counts_for_numbers(records)
+    wanted = wanted_variables(plan)
+    gathered = _Gathered(records, [], defaultdict(list), {}, {}, defaultdict(list), [], [])
+    for folder in folders:
+        run = summarise_run(folder, wanted=wanted)
+        gathered.summaries.append(run.summary)
+        if run.record.run_id in chosen:
+            _take(gathered, run)
+    return gathered
+
+
+def _take(gathered: _Gathered, run: RunData) -> None:
+    """Keep what is needed of a run that counts; its tables are let go of."""
+    treatment = run.record.treatment_id
+    gathered.counting[treatment].append(run.summary)
+    gathered.timeouts_s[treatment] = run.record.timeout_us / 1e6
+    known = gathered.pooled.get(treatment)
+    gathered.pooled[treatment] = run.latency if known is None else merge((known, run.latency))
+    for step, quantities in run.steps:
+        gathered.steps[treatment, step].append(quantities)
+    gathered.timeseries.append(timeseries.run_timeseries(run))
+    gathered.resources.append(
+        resources.for_figures(
+            run.samples, treatment_id=treatment, run_id=run.record.run_id, bin_us=run.record.bin_us
+        )
+    )
+
+
+def _values(counting: Mapping[str, Sequence[RunSummary]]) -> Values:
+    """Variable → treatment → block → value."""
+    values: dict[str, dict[str, dict[int, Quantity]]] = {}
+    for treatment, runs in counting.items():
+        for run in runs:
+            for name, quantity in run.values.items():
+                values.setdefault(name, {}).setdefault(treatment, {})[run.block] = quantity
+    return values
+
+
+def _treatment(
+    treatment: Treatment, gathered: _Gathered, *, confidence: float, seed: int
+) -> TreatmentSummary:
+    runs = gathered.counting.get(treatment.id, [])
+    names = list(runs[0].values) if runs else list(STANDARD_VARIABLES)
+    estimates: dict[str, Estimate] = {}
+    medians: dict[str, Estimate] = {}
+    bootstrap: dict[str, tuple[float, float]] = {}
+    for name in names:
+        described = variable(name)
+        quantities = [run.values[name] for run in runs]
+        estimates[name] = estimate(described, quantities, confidence=confidence)
+        medians[name] = median_estimate(described, quantities, confidence=confidence)
+        rng = np.random.default_rng([seed, treatment.index])
+        checked = bootstrap_check(quantities, confidence=confidence, rng=rng)
+        if checked is not None:
+            bootstrap[name] = checked
+    pooled = gathered.pooled.get(treatment.id, Distribution.of([]))
+    limit_s = gathered.timeouts_s.get(treatment.id, 0.0)
+    own = [run for run in gathered.summaries if run.treatment_id == treatment.id]
+    return TreatmentSummary(
+        treatment_id=treatment.id,
+        label=treatment.label,
+        levels=dict(treatment.levels),
+        n_valid=len(runs),
+        n_invalid=sum(run.instrument == "invalid" for run in own),
+        n_collapsed=sum(run.system == "collapsed" for run in runs),
+        n_degraded=sum(run.system == "degraded" for run in runs),
+        estimates=estimates,
+        pooled={name: latency_value(name, pooled, limit_s=limit_s) for name in POOLED},
+        outcomes=_added(run.outcomes for run in runs),
+        statuses=_added(run.statuses for run in runs),
+        instances=_added(run.instances for run in runs),
+        medians=medians,
+        bootstrap=bootstrap,
+    )
+
+
+def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = defaultdict(int)
+    for part in parts:
+        for name, number in part.items():
+            total[name] += number
+    return dict(total)
+
+
+def _sensitivity(
+    plan: Plan, counting: Mapping[str, Sequence[RunSummary]], comparisons: Sequence[Comparison]
+) -> tuple[Finding, ...]:
+    """Say which claims would not stand without the suspect runs."""
+    suspects = tuple(run.run_id for runs in counting.values() for run in runs if run.instrument == "suspect")
+    claims = [c for c in comparisons if c.confirmatory and c.verdict != "undecided"]
+    if not suspects or not claims:
+        return ()
+    clean = {
+        treatment: [run for run in runs if run.instrument != "suspect"]
+        for treatment, runs in counting.items()
+    }
+    primary = {c.variable for c in claims} | {"goodput"}
+    values = {name: of for name, of in _values(clean).items() if name in primary}
+    again = {(c.variable, c.treatment_id, c.baseline_id): c for c in compare(plan, values) if c.confirmatory}
+    changed = []
+    for claim in claims:
+        other = again.get((claim.variable, claim.treatment_id, claim.baseline_id))
+        if other is None or other.verdict != claim.verdict:
+            word = other.verdict if other is not None else "undecided"
+            changed.append(
+                f"{claim.sentence.rstrip('.')} (without them: {word}, {other.n if other else 0} left)"
+            )
+    if not changed:
+        return ()
+    return (
+        Finding(
+            "claim_rests_on_suspect_runs",
+            "serious",
+            f"{len(changed)} of {len(claims)} verdicts would not stand without the {len(suspects)} suspect runs: "
+            + "; ".join(changed),
+            "Remove the cause of the suspicion and repeat the experiment before quoting them.",
+            suspects,
+        ),
+    )
+
+
+def _steps(plan: Plan, gathered: _Gathered, *, confidence: float) -> pd.DataFrame:
+    rows = []
+    order = {treatment.id: treatment.index for treatment in plan.treatments}
+    for (treatment, step), runs in sorted(
+        gathered.steps.items(), key=lambda item: order.get(item[0][0], len(order))
+    ):
+        for name in runs[0]:
+            found = estimate(variable(name), [run[name] for run in runs], confidence=confidence)
+            rows.append(
+                {
+                    "treatment_id": treatment, "step": step, "variable": name, "mean": found.mean, "low": found.low,
+                    "high": found.high, "n": found.n, "above": found.above, "reason": found.reason,
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows, columns=list(STEP_COLUMNS))
+
+
+def _per_treatment(
+    plan: Plan,
+    pooled: Mapping[str, Distribution],
+    line: Callable[[Distribution], pd.DataFrame],
+    columns: tuple[str, ...],
+) -> pd.DataFrame:
+    parts = [
+        line(pooled[treatment.id]).assign(treatment_id=treatment.id)
+        for treatment in plan.treatments
+        if treatment.id in pooled and pooled[treatment.id].n
+    ]
+    return _concat(parts, columns)
+
+
+def _concat(parts: Sequence[pd.DataFrame], columns: tuple[str, ...]) -> pd.DataFrame:
+    filled = [part for part in parts if not part.empty]
+    if not filled:
+        return pd.DataFrame(columns=list(columns))
+    return pd.concat(filled, ignore_index=True)[list(columns)]
+
+
+def _stages(plan: Plan, records: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    """Stages of each workload, from the first run that recorded them."""
+    order = {treatment.id: treatment.index for treatment in plan.treatments}
+    known: dict[str, list[dict[str, Any]]] = {}
+    for record in sorted(records, key=lambda r: order.get(r.treatment_id, len(order))):
+        fresh = {stage.workload for stage in record.stages} - known.keys()
+        for stage in record.stages:
+            if stage.workload in fresh:
+                known.setdefault(stage.workload, []).append(
+                    {
+                        "workload": stage.workload, "name": stage.name,
+                        "start_s": stage.start_us / 1e6, "end_s": stage.end_us / 1e6,
+                    }
+                )  # fmt: skip
+    return [stage for stages in known.values() for stage in stages]
+
+
+def _factorial_names(plan: Plan) -> tuple[str, ...]:
+    asked = plan.experiment.answer.primary if plan.experiment.answer else ()
+    return tuple(dict.fromkeys((*asked, "p95", "throughput", "cpu_cores")))
+
+
+def _meta(
+    results: Results, plan: Plan, records: Sequence[RunRecord], comparisons: Sequence[Comparison]
+) -> dict[str, Any]:
+    experiment = plan.experiment
+    environment = results.environment if results.layout.environment.is_file() else {}
+    host = dict(environment.get("host") or {})
+    if host:
+        host.setdefault("host", host.get("hostname", ""))
+    finished = [record.finished_utc for record in records if record.finished_utc]
+    repetitions = experiment.repetitions
+    return {
+        "experiment": experiment.experiment,
+        "question": experiment.question,
+        "answer": experiment.answer.model_dump() if experiment.answer else None,
+        "seed": experiment.seed,
+        "order": experiment.order,
+        "profile": experiment.profile,
+        "repetitions": repetitions.model_dump() if isinstance(repetitions, Adaptive) else repetitions,
+        "digest": plan.digest,
+        "started_utc": min((record.started_utc for record in records), default=None),
+        "finished_utc": max(finished, default=None),
+        "versions": _versions(environment, records),
+        "hosts": [host] if host else [],
+        "environment": dict(environment),
+        "files": dict(results.files) or dict(plan.files),
+        "family": sum(c.confirmatory for c in comparisons),
+        "blocks": len({run.block for run in plan.runs}),
+    }
+
+
+def _versions(environment: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str, str]:
+    versions = {str(name): str(value) for name, value in (environment.get("versions") or {}).items()}
+    for record in records:
+        for name, value in record.versions.items():
+            versions.setdefault(name, value)
+    return versions
