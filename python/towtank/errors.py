@@ -7,6 +7,7 @@
     ├── ResultsError             a result folder cannot be used                exit 3
     │   ├── ChangedError         file or environment differ from the stored    exit 3
     │   └── NewerVersionError    written by a newer Towtank                    exit 3
+    ├── QueryError               SQL is wrong, or asks for more than reading   exit 2
     ├── MachineError             this machine lacks what is needed             exit 4
     ├── PlatformError            the platform refused: its operator            exit 4
     │   └── ReadinessTimeout     a deployment never became ready               exit 4
@@ -98,6 +99,12 @@ class ChangedError(ResultsError):
 
 class NewerVersionError(ResultsError):
     """A result folder was written by a newer Towtank."""
+
+
+class QueryError(TowtankError):
+    """SQL over results is wrong, or asks for more than reading them."""
+
+    exit_code = ExitCode.USAGE
 
 
 class MachineError(TowtankError):

@@ -227,7 +227,7 @@ def _plan(
         names = list(treatments)
         if spec.order == "randomized-blocks":
             rng.shuffle(names)
-        for position, name in enumerate(names):
+        for position, name in enumerate(names, start=1):
             runs.append(PlannedRun(f"b{block:02d}-{name}", block, position, name, int(rng.integers(2**31))))
     text = f"experiment: {spec.experiment}\nquestion: {json.dumps(spec.question)}\n"
     digest = hashlib.sha256(text.encode() + json.dumps(sorted(treatments)).encode()).hexdigest()
@@ -422,8 +422,8 @@ def draw_requests(
 
 
 def _write_run(
-    root: Path, plan: Plan, planned: PlannedRun, attempt: int, *, model: TreatmentModel, setting: Setting, factor: float,
-    rng: np.random.Generator, started: dt.datetime, invalid: bool,
+    root: Path, plan: Plan, planned: PlannedRun, attempt: int, *, model: TreatmentModel, setting: Setting,
+    factor: float, rng: np.random.Generator, started: dt.datetime, invalid: bool,
 ) -> None:  # fmt: skip
     treatment = plan.treatment(planned.treatment_id)
     collapsed = planned.block in model.collapsed and not invalid

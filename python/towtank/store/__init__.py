@@ -4,6 +4,7 @@ Everything that an experiment leaves is below ``results/<experiment>/`` (docs/fo
 folder and completes it; `Results` reads a folder, whole or damaged; `Database` answers SQL over all runs, locked down.
 """
 
+from towtank.store.database import Database, Rows
 from towtank.store.layout import ResultsLayout, RunLayout
 from towtank.store.results import Damage, Results, RunFolder, locate
 from towtank.store.run_record import RunRecord
@@ -11,8 +12,10 @@ from towtank.store.writer import RunWriter, create_results, write_plan
 
 __all__ = [
     "Damage",
+    "Database",
     "Results",
     "ResultsLayout",
+    "Rows",
     "RunFolder",
     "RunLayout",
     "RunRecord",

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from towtank.errors import ResultsError
 from towtank.store import schemas
-from towtank.store.files import replacing
+from towtank.store.files import pattern_free, replacing
 from towtank.store.run_record import Window
 
 Int64s = npt.NDArray[np.int64]
@@ -125,7 +125,7 @@ def write_totals(requests: Path, target: Path, *, window: Window | None, threads
                 count(*)::BIGINT AS count, sum(bytes_out)::BIGINT AS bytes_out, sum(bytes_in)::BIGINT AS bytes_in
             FROM read_parquet(?, hive_partitioning = false) GROUP BY ALL ORDER BY ALL"""  # noqa: S608 - fixed text
         try:
-            table = connection.sql(query, params=[*parameters, _literal(requests)]).to_arrow_table()
+            table = connection.sql(query, params=[*parameters, pattern_free(requests)]).to_arrow_table()
         except duckdb.Error as error:
             raise ResultsError(f"{requests} is damaged: {error}") from error
     with replacing(target) as temporary:
@@ -308,11 +308,3 @@ def _encoded_schema() -> pa.Schema:
     """`schemas.COUNTS` with its texts as dictionaries, which is how they are handed to the writer."""
     texts = pa.dictionary(pa.int32(), pa.string())
     return pa.schema([(f.name, texts if f.type == pa.string() else f.type) for f in schemas.COUNTS])
-
-
-def _literal(path: Path) -> str:
-    """A path that DuckDB does not take for a pattern."""
-    text = str(path)
-    for sign in "[*?":
-        text = text.replace(sign, f"[{sign}]") if sign != "[" else text.replace("[", "[[]")
-    return text

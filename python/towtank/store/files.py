@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ResultsError(f"{path} is damaged: expected a JSON object, found {type(content).__name__}")
     return content
+
+
+def pattern_free(path: Path) -> str:
+    """Write a path so that DuckDB does not take the signs ``* ? [`` in it for a pattern."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
 def _errno_of(error: OSError) -> int | None:

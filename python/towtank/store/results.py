@@ -68,7 +68,7 @@ class RunFolder:
         Parquet is streamed. Logs are read into memory; `request_batches` streams both.
         """
         if self.layout.requests.exists():
-            _check_parquet(self.layout.requests, schemas.REQUESTS)
+            check_parquet(self.layout.requests, schemas.REQUESTS)
             return ds.dataset(self.layout.requests, format="parquet")
         return ds.dataset(pa.Table.from_batches(self.request_batches(), schema=schemas.REQUESTS))
 
@@ -80,7 +80,7 @@ class RunFolder:
                 _inside(log, self.path)
             yield from engine_log.read_logs(self.layout.thread_logs())
             return
-        _check_parquet(path, schemas.REQUESTS)
+        check_parquet(path, schemas.REQUESTS)
         try:
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(columns=schemas.REQUESTS.names):
@@ -183,11 +183,15 @@ class Results:
     @cached_property
     def plan(self) -> Plan:
         """What was to be done."""
-        content = read_json(self.layout.plan)
+        path = self.layout.plan
         try:
-            return Plan.from_json(content)
-        except (ValidationError, KeyError, TypeError, ValueError) as error:
-            raise ResultsError(f"{self.layout.plan} is damaged: {_first_line(error)}") from error
+            return Plan.from_json(path.read_bytes())
+        except OSError as error:
+            raise ResultsError(f"{path} cannot be read: {error.strerror}") from error
+        except NewerVersionError as error:
+            raise NewerVersionError(f"{path}: {error.message}", hint=error.hint) from error
+        except ResultsError as error:
+            raise ResultsError(f"{path}: {error.message}", hint=error.hint) from error
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -314,7 +318,7 @@ def _read_run(layout: RunLayout, root: Path) -> RunFolder:
 
 
 def _refuse_newer(path: Path, content: dict[str, Any]) -> None:
-    version = content.get("schema_version", 1)
+    version = content.get("schema_version", content.get("version", 1))
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise NewerVersionError(
             f"{path} was written by a newer Towtank: schema_version {version}, this one reads up to {SCHEMA_VERSION}",
@@ -329,7 +333,7 @@ def _inside(path: Path, folder: Path) -> None:
         raise ResultsError(f"{path} leads out of the result folder, to {target}")
 
 
-def _check_parquet(path: Path, schema: pa.Schema) -> None:
+def check_parquet(path: Path, schema: pa.Schema) -> None:
     """Refuse a Parquet file without its end or without its columns.
 
     Raises
@@ -350,7 +354,7 @@ def _check_parquet(path: Path, schema: pa.Schema) -> None:
 def _table(path: Path, schema: pa.Schema) -> pa.Table:
     if not path.exists():
         return schema.empty_table()
-    _check_parquet(path, schema)
+    check_parquet(path, schema)
     try:
         return pq.read_table(path, columns=schema.names, partitioning=None).cast(schema)
     except (pa.ArrowException, OSError) as error:

@@ -71,7 +71,7 @@ def write_plan(path: Path, plan: Plan) -> None:
     """Replace `plan.json`: at the start, and when adaptive repetitions add blocks."""
     layout = ResultsLayout(path)
     with explained(layout.plan, still_good="the plan before it is still there"):
-        write_json(layout.plan, plan.to_json())
+        write_bytes(layout.plan, plan.to_json().encode("utf-8"))
 
 
 class RunWriter:
