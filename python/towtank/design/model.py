@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from towtank.fields import Command as Command
 from towtank.fields import Cores as Cores
@@ -54,6 +54,17 @@ class Adaptive(Model):
     )
 
 
+def _repetitions_kind(value: object) -> str:
+    return "@Adaptive" if isinstance(value, dict | Adaptive) else "@Fixed"
+
+
+Repetitions = Annotated[
+    Annotated[Annotated[Whole, Field(ge=1)], Tag("@Fixed")] | Annotated[Adaptive, Tag("@Adaptive")],
+    Discriminator(_repetitions_kind),
+]
+"""A number of repetitions, or the rule that finds it."""
+
+
 # --- load ------------------------------------------------------------------------------------------------
 
 
@@ -61,6 +72,13 @@ class UniformThink(Model):
     """A wait drawn evenly from [shortest, longest]."""
 
     uniform: tuple[Duration, Duration] = Field(description="shortest and longest wait")
+
+    @field_validator("uniform")
+    @classmethod
+    def _in_order(cls, uniform: tuple[float, float]) -> tuple[float, float]:
+        if uniform[0] > uniform[1]:
+            raise ValueError("the shortest wait comes first, then the longest")
+        return uniform
 
 
 class ExponentialThink(Model):
@@ -149,6 +167,9 @@ def _load_kind(value: object) -> str | None:
     kind = value.get("model") if isinstance(value, dict) else getattr(value, "model", None)
     return {"open": "@OpenLoad", "closed": "@ClosedLoad"}.get(kind) if isinstance(kind, str) else None
 
+
+Deploy = Literal["per-run", "per-block", "once"]
+"""How long a deployment lives."""
 
 Load = Annotated[
     Annotated[OpenLoad, Tag("@OpenLoad")] | Annotated[ClosedLoad, Tag("@ClosedLoad")],
@@ -311,7 +332,7 @@ class TreatmentSpec(Model):
     deployment: Any = Field(
         description="the platform's own frozen config model; `deployment.platform` names it"
     )
-    deploy: Literal["per-run", "per-block", "once"] = Field(
+    deploy: Deploy = Field(
         "per-run", description="how long a deployment lives: one run, one block, or the whole experiment"
     )
     workload: Workload = Field(description="load model and journey")
@@ -331,7 +352,7 @@ class ExperimentSpec(Model):
     experiment: Slug = Field(description="name of the experiment, and of its results folder")
     question: str = Field(description="what it shall answer, in a sentence", min_length=1)
     answer: Answer | None = Field(None, description="what is claimed; the rest of the report is exploratory")
-    repetitions: int | Adaptive = Field(8, description="runs of each treatment")
+    repetitions: Repetitions = Field(8, description="runs of each treatment")
     order: Literal["randomized-blocks", "listed"] = Field(
         "randomized-blocks", description="the order of the runs"
     )

@@ -1,0 +1,93 @@
+"""What makes stored results incomparable: one digest, and the difference in words.
+
+Left out is what changes neither a request nor a claim: the wording of the question, the name of the profile, overrides
+(their effect is in the values), how often an invalid run may be repeated, notes, and the text of the files. The answer
+and the number of repetitions are in: a claim is fixed before its data, else it is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from towtank.design.model import ExperimentSpec
+from towtank.design.plan import Plan, Treatment
+
+_NOT_COMPARED = {"question", "profile", "overrides", "max_invalid_repeats"}
+MOST_LINES = 50
+
+
+def digest(experiment: ExperimentSpec, treatments: Sequence[Treatment]) -> str:
+    """SHA-256, as hex, over the canonical JSON of everything that matters."""
+    text = json.dumps(_compared(experiment, treatments), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _compared(experiment: ExperimentSpec, treatments: Sequence[Treatment]) -> dict[str, Any]:
+    frame = experiment.model_dump(mode="json", by_alias=True, exclude=_NOT_COMPARED)
+    return {
+        **frame,
+        "treatments": {
+            t.id: {"levels": t.levels, **t.spec.model_dump(mode="json", by_alias=True)} for t in treatments
+        },
+        "listing": [t.id for t in treatments],
+    }
+
+
+def difference(old: Plan, new: Plan) -> list[str]:
+    """Say what differs between two plans, one line for each key: ``key path: old → new``.
+
+    Parameters
+    ----------
+    old, new : Plan
+        The stored plan and the one made from the file now.
+
+    Returns
+    -------
+    list of str
+        Empty when their results may stand side by side. What changed alike in several treatments is one line.
+    """
+    before = dict(_flat(_compared(old.experiment, old.treatments), ()))
+    after = dict(_flat(_compared(new.experiment, new.treatments), ()))
+    gone = [t.id for t in old.treatments if t.id not in {n.id for n in new.treatments}]
+    added = [t.id for t in new.treatments if t.id not in {o.id for o in old.treatments}]
+    lines = [f"treatment {name}: no longer there" for name in gone]
+    lines += [f"treatment {name}: new" for name in added]
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for path in dict.fromkeys((*before, *after)):
+        was, now = before.get(path, _ABSENT), after.get(path, _ABSENT)
+        if was == now or path[0] == "listing":
+            continue
+        treatment = path[1] if path[0] == "treatments" else ""
+        if treatment in gone or treatment in added:
+            continue
+        key = ".".join(path[2:] if treatment else path)
+        alike.setdefault((key, was, now), []).append(treatment)
+    for (key, was, now), where in alike.items():
+        if where == [""]:
+            lines.append(f"{key}: {was} → {now}")
+        else:
+            every = len(where) == len(new.treatments)
+            lines.append(f"{key} ({'every treatment' if every else ', '.join(where)}): {was} → {now}")
+    order_before = [t.id for t in old.treatments]
+    if not lines and order_before != [t.id for t in new.treatments]:
+        lines.append(f"order of treatments: {', '.join(order_before)} → {', '.join(t.id for t in new.treatments)}")
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more"]
+    return lines
+
+
+_ABSENT = "(absent)"
+
+
+def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, dict) and value:
+        for key, below in value.items():
+            yield from _flat(below, (*path, str(key)))
+    elif isinstance(value, list) and value and any(isinstance(v, dict | list) for v in value):
+        for index, below in enumerate(value):
+            yield from _flat(below, (*path, str(index)))
+    else:
+        yield path, json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,147 @@
+"""The experiment file as it is written: its keys, before factors are filled in.
+
+`model` says what a run needs after expansion; this module says what a person writes. The JSON Schema for editors
+and the reference in docs/ are made from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from towtank.design.model import (
+    Answer,
+    Deploy,
+    Duration,
+    Generator,
+    Hook,
+    Journey,
+    Load,
+    Model,
+    Repetitions,
+    Reset,
+    Scalar,
+    Settle,
+    Slug,
+    Whole,
+)
+
+
+class DeployFile(Model):
+    """What stands beside a platform's own keys in a deployment."""
+
+    deploy: Deploy = Field(
+        "per-run",
+        description="how long a deployment lives: one run (`per-run`), one block (`per-block`), or the whole "
+        "experiment (`once`)",
+    )
+
+
+class WorkloadFile(Model):
+    """What is driven against a deployment."""
+
+    load: Load = Field(description="how much, over time")
+    journey: Journey | str = Field(
+        description="what one user does in one iteration; or the path of a YAML file with it, inside the "
+        "experiment's folder"
+    )
+    timeout: Duration = Field(30.0, description="a request that takes longer has failed")
+
+
+class FixtureFile(Model):
+    """What several runs share; a fixture with a `platform` takes that platform's keys as well."""
+
+    lifetime: Literal["experiment", "block"] = Field("experiment", description="how long it lives")
+    prepare: Hook | None = Field(None, description="command that prepares it, once in its life")
+
+
+class ObserveFile(Model):
+    """Options of a telemetry source, besides its own."""
+
+    interval: Duration = Field(1.0, gt=0, description="time between two samples")
+
+
+class ProfileFile(Model):
+    """Changes of sizes and places, never of the question; mappings are merged, everything else is replaced."""
+
+    repetitions: Any = Field(None, description="as in the experiment")
+    factors: dict[str, tuple[Scalar, ...]] = Field({}, description="other levels of existing factors")
+    deployments: dict[str, Any] = Field({}, description="changes of existing deployments")
+    workloads: dict[str, Any] = Field({}, description="changes of existing workloads: load and timeout")
+    fixtures: dict[str, Any] = Field({}, description="changes of existing fixtures")
+    prepare: Any = Field(None, description="as in the experiment")
+    reset: Any = Field(None, description="as in the experiment")
+    settle: Any = Field(None, description="as in the experiment")
+    observe: Any = Field(None, description="as in the experiment")
+    generator: Any = Field(None, description="as in the experiment")
+    max_invalid_repeats: Any = Field(None, description="as in the experiment")
+
+
+class ExperimentFile(Model):
+    """One experiment: a question, what is varied, what is driven, and what is measured."""
+
+    experiment: Slug = Field(description="name of the experiment, and of its results folder")
+    question: str = Field(description="what it shall answer, in a sentence", min_length=1)
+    answer: Answer | None = Field(
+        None, description="what is claimed; everything else in the report is exploratory"
+    )
+    repetitions: Repetitions = Field(
+        8, description="runs of each treatment: a number, or a two-stage rule"
+    )
+    order: Literal["randomized-blocks", "listed"] = Field(
+        "randomized-blocks", description="the order of the runs; each block is one run of every treatment"
+    )
+    seed: Whole = Field(0, ge=0, lt=2**63, description="everything random follows from it")
+    factors: dict[str, tuple[Scalar, ...]] = Field(
+        {},
+        description="what is varied: factor → its levels; the factors `deployment` and `workload` choose among "
+        "those defined below, others are used in `${{ … }}`",
+    )
+    exclude: tuple[dict[str, Scalar], ...] = Field(
+        (), description="combinations left out: every treatment that agrees with one of these maps"
+    )
+    include: tuple[dict[str, Scalar], ...] = Field(
+        (),
+        description="combinations added, also with levels that the factor does not list; factors that are not "
+        "named take all their levels",
+    )
+    fixtures: dict[Slug, FixtureFile] = Field(
+        {}, description="what several runs share and what outlives a run, such as a prepared database"
+    )
+    deployments: dict[Slug, Any] = Field(
+        min_length=1, description="how the application is deployed, by name"
+    )
+    workloads: dict[Slug, WorkloadFile] = Field(
+        min_length=1, description="what is driven against it, by name"
+    )
+    prepare: Hook | None = Field(None, description="command before a deployment's first run")
+    reset: Reset | Literal["none"] | None = Field(
+        None,
+        description="brings the data to a named state before each run; `none` must be written where a "
+        "deployment outlives a run or a fixture exists",
+    )
+    settle: Settle = Field(Settle(), description="when a run may begin")
+    observe: tuple[Any, ...] = Field((), description="telemetry sources: a name, or a name with options")
+    generator: Generator = Field(Generator(), description="where and how the load engine runs")
+    slo: dict[str, Scalar] = Field(
+        {}, description="bounds that a treatment must keep: response variable → value with its unit"
+    )
+    max_invalid_repeats: Whole = Field(
+        2, ge=0, le=20, description="how often an invalid run is repeated, at the end of its block"
+    )
+    profiles: dict[Slug, ProfileFile] = Field(
+        {}, description="named changes of sizes and places, chosen with --profile; never of the question"
+    )
+
+
+FRAME_KEYS = (
+    "experiment",
+    "question",
+    "answer",
+    "repetitions",
+    "order",
+    "seed",
+    "max_invalid_repeats",
+)
+"""Keys of the frame that `ExperimentSpec` takes as they are."""

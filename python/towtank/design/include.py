@@ -1,0 +1,62 @@
+"""Files that an experiment names, read only from inside its own folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from towtank.design.document import Node, read_document
+from towtank.design.problems import Place, Problems
+
+MAX_FILES = 50
+
+
+class Library:
+    """Reads each included file once and keeps its text for the results.
+
+    Parameters
+    ----------
+    root : Path
+        Folder of the experiment file; nothing outside of it is read, whatever links say.
+    shown_root : str
+        That folder as the user named it, for messages.
+    problems : Problems
+    """
+
+    def __init__(self, root: Path, shown_root: str, problems: Problems) -> None:
+        self.files: dict[str, str] = {}
+        self._root = root.resolve()
+        self._shown_root = shown_root
+        self._problems = problems
+        self._read: dict[Path, Node | None] = {}
+
+    def include(self, name: str, place: Place, path: str) -> Node | None:
+        """Read a file that is named at a place of the experiment; None when it cannot be used."""
+        if not name.strip() or "\0" in name:
+            self._problems.add(place, path, "the path of a file is empty or has a null character in it")
+            return None
+        try:
+            real = (self._root / name).resolve()
+        except (OSError, RuntimeError, ValueError):
+            self._problems.add(place, path, f"the path {name!r} leads nowhere")
+            return None
+        if not real.is_relative_to(self._root):
+            self._problems.add(
+                place,
+                path,
+                f"{name!r} lies outside of the experiment's folder; included files must be inside",
+                "copy the file beside the experiment",
+            )
+            return None
+        if real in self._read:
+            return self._read[real]
+        if len(self._read) >= MAX_FILES:
+            self._problems.add(place, path, f"more than {MAX_FILES} included files")
+            return None
+        if not real.is_file():
+            self._problems.add(place, path, f"there is no file {name!r} in the experiment's folder")
+            return None
+        inside = real.relative_to(self._root).as_posix()
+        node, text = read_document(real, str(Path(self._shown_root) / inside), self._problems)
+        self._read[real] = node
+        self.files[inside] = text
+        return node

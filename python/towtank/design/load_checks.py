@@ -1,0 +1,129 @@
+"""Loads and journeys that are well written and still impossible."""
+
+from __future__ import annotations
+
+import math
+import resource
+
+from towtank.design.document import Mapping, Scalar, Sequence
+from towtank.design.journey import requests_of
+from towtank.design.load_shape import duration_s, peak
+from towtank.design.model import ClosedLoad, OpenLoad, Workload
+from towtank.design.problems import Place, Problems
+from towtank.design.validation import Path, joined
+from towtank.units import format_duration
+
+EPHEMERAL_PORTS = 28_000
+"""Linux's default range 32768–60999 holds 28,232 local ports towards one address."""
+RESERVED_DESCRIPTORS = 200
+"""Files that the engine needs besides its connections."""
+LONGEST_S = 7 * 86400.0
+MOST_ARRIVALS = 10**10
+
+
+def check_workload(node: Mapping, workload: Workload, path: Path, problems: Problems) -> None:
+    """Say what is impossible about one expanded and valid workload."""
+    load_node = node.get("load")
+    assert isinstance(load_node, Mapping)  # noqa: S101 - the model has accepted it
+    load_path = (*path, "load")
+    load = workload.load
+    if not _check_extent(load_node, load, load_path, node.key_place("load"), problems):
+        return
+    total = duration_s(load)
+    if load.warmup >= total > 0:
+        problems.add(
+            load_node.key_place("warmup"),
+            joined((*load_path, "warmup")),
+            f"a warm-up of {format_duration(load.warmup)} leaves nothing of a load of {format_duration(total)}",
+        )
+    if total > LONGEST_S:
+        problems.add(
+            node.key_place("load"), joined(load_path), f"the load lasts {format_duration(total)}; at most 7 days are allowed"
+        )
+    if isinstance(load, OpenLoad):
+        _check_in_flight(load_node, load, workload, load_path, problems)
+    journey = node.get("journey")
+    if isinstance(journey, Mapping):
+        _check_requests(journey, (*path, "journey"), problems)
+    if workload.timeout <= 0:
+        problems.add(node.key_place("timeout"), joined((*path, "timeout")), "must be more than 0")
+
+
+def _check_extent(
+    node: Mapping, load: OpenLoad | ClosedLoad, path: Path, holder: Place, problems: Problems
+) -> bool:
+    """Check that a load has one form, an end, and a height."""
+    height = "rate" if isinstance(load, OpenLoad) else "users"
+    single = [key for key in (height, "duration", "spawn_per_s") if key in node.entries]
+    before = len(problems)
+    if load.stages is None:
+        if height not in node.entries:
+            problems.add(holder, joined(path), f"a load needs `{height}` and `duration`, or `stages`")
+        elif load.duration is None:
+            problems.add(
+                holder,
+                joined(path),
+                f"the load has no end: `{height}` needs `duration`",
+                "with a stop by count, the duration is the upper bound in time",
+            )
+        elif load.duration <= 0:
+            problems.add(node.key_place("duration"), joined((*path, "duration")), "must be more than 0")
+        elif peak(load) <= 0:
+            problems.add(node.key_place(height), joined((*path, height)), "must be more than 0: nothing would be sent")
+        return len(problems) == before
+    if single:
+        problems.add(
+            node.key_place(single[0]), joined((*path, single[0])), f"`{single[0]}` and `stages` exclude each other"
+        )
+    stages = node.get("stages")
+    items = stages.items if isinstance(stages, Sequence) else ()
+    if not items:
+        problems.add(node.key_place("stages"), joined((*path, "stages")), "the list of stages is empty")
+    for index, stage in enumerate(load.stages):
+        if stage.ramp == 0 and stage.hold == 0:
+            problems.add(
+                items[index].place, joined((*path, "stages", index)), "the stage takes no time: it needs `hold` or `ramp`"
+            )
+    if items and len(problems) == before and peak(load) <= 0:
+        problems.add(node.key_place("stages"), joined((*path, "stages")), f"no stage has a {height} above 0: nothing would be sent")
+    return len(problems) == before
+
+
+def _check_in_flight(node: Mapping, load: OpenLoad, workload: Workload, path: Path, problems: Problems) -> None:
+    """An open load against a dead server must fit into ports and descriptors, unless a bound is set."""
+    arrivals = peak(load) * duration_s(load)
+    place = node.key_place("stages" if load.stages is not None else "rate")
+    if arrivals > MOST_ARRIVALS and load.max_arrivals is None:
+        problems.add(place, joined(path), f"up to {arrivals:.2g} arrivals in one run; at most {MOST_ARRIVALS:.0e} are allowed")
+    if load.max_in_flight is not None:
+        return
+    in_flight = min(math.ceil(peak(load) * min(workload.timeout, duration_s(load))), load.max_arrivals or MOST_ARRIVALS)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # the engine raises its own soft limit up to this
+    descriptors = math.inf if hard == resource.RLIM_INFINITY else hard - RESERVED_DESCRIPTORS
+    limit, what = min((EPHEMERAL_PORTS, "ports"), (descriptors, "file descriptors"))
+    if in_flight > limit:
+        problems.add(
+            place,
+            joined(path),
+            f"{peak(load):g}/s × a timeout of {format_duration(workload.timeout)} can be {in_flight:,} requests in flight; "
+            f"this machine has {what} for {limit:,.0f}",
+            "set `max_in_flight`, with `when_full: queue` or `drop`",
+        )
+
+
+def _check_requests(journey: Mapping, path: Path, problems: Problems) -> None:
+    """Names of steps are unique, and paths are paths."""
+    seen: dict[str, Place] = {}
+    for request, here in requests_of(journey, path):
+        name, address = request.get("name"), request.get("path")
+        if isinstance(name, Scalar):
+            if name.text in seen:
+                line = seen[name.text].line
+                problems.add(
+                    name.place,
+                    joined((*here, "name")),
+                    f"the step name {name.text!r} is used twice, first in line {line}; tables could not tell them apart",
+                )
+            seen.setdefault(name.text, name.place)
+        if isinstance(address, Scalar) and not address.text.strip().startswith(("/", "{{")):
+            problems.add(address.place, joined((*here, "path")), f"the path {address.text[:60]!r} must begin with /")

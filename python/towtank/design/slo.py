@@ -1,0 +1,64 @@
+"""Bounds of response variables: read with the unit that the variable has."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from towtank.design.document import Mapping, Node, Scalar
+from towtank.design.problems import Problems, listing, nearest, shown
+from towtank.design.validation import Path, joined
+from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
+from towtank.variables import known_names, variable
+
+
+def _count(value: str | float) -> float:
+    if isinstance(value, bool | str) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{shown(value)} is not a count; allowed is a number ≥ 0")
+    return float(value)
+
+
+def _bytes_per_s(value: str | float) -> float:
+    if isinstance(value, str):
+        text = re.sub(r"\s*/\s*s\s*$", "", value)
+        return float(parse_bytes(text))
+    return _count(value)
+
+
+_READERS: dict[str, Callable[[str | float], float]] = {
+    "s": parse_duration,
+    "ratio": parse_ratio,
+    "per_s": parse_rate,
+    "count": _count,
+    "bytes": lambda value: parse_bytes(value if isinstance(value, str | bool) else round(value)),
+    "cores": parse_cores,
+    "bytes_per_s": _bytes_per_s,
+}
+
+
+def read_slo(node: Node, path: Path, problems: Problems) -> dict[str, float] | None:
+    """Read `slo`: response variable → bound in its base unit; None when there are problems."""
+    if not isinstance(node, Mapping):
+        problems.add(node.place, joined(path), "allowed is a mapping: response variable → bound, such as p95: 300ms")
+        return None
+    bounds: dict[str, float] = {}
+    for name, entry in node.entries.items():
+        here = joined((*path, name))
+        try:
+            unit = variable(name).unit
+        except KeyError:
+            known = known_names()
+            problems.add(
+                entry.place, here, f"there is no response variable {name!r}; there are {listing(known)}", nearest(name, known)
+            )
+            continue
+        value = entry.node.value if isinstance(entry.node, Scalar) else None
+        if value is None:
+            problems.add(entry.node.place, here, "allowed is one value with its unit, such as 300ms or 99.9%")
+            continue
+        try:
+            bounds[name] = _READERS[unit](value)
+        except (ValueError, OverflowError) as error:
+            problems.add(entry.node.place, here, str(error))
+    return bounds if len(bounds) == len(node.entries) else None
