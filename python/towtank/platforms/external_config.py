@@ -28,7 +28,7 @@ def base_url(value: object) -> str:
     """
     allowed = "allowed is http://HOST[:PORT] or https://HOST[:PORT], perhaps with a path"
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not an address; {allowed}")  # noqa: TRY004 - pydantic collects ValueErrors
+        raise ValueError(f"{value!r} is not an address; {allowed}")
     try:
         parts = urlsplit(value.strip())
         port = parts.port

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from towtank.fields import Cores, Duration, Model, Size, Slug
+from towtank.fields import Cores, Duration, Model, Size, Slug, Whole
 from towtank.platforms import placeholders
 from towtank.platforms.readiness import Ready
 
@@ -44,7 +44,7 @@ def split_command(value: object) -> tuple[str, ...]:
     elif isinstance(value, list | tuple):
         words = list(value)
     else:
-        raise ValueError(f"{value!r} is not a command; allowed is a list of words, or one string")  # noqa: TRY004
+        raise ValueError(f"{value!r} is not a command; allowed is a list of words, or one string")
     if not words or words[0] == "":
         raise ValueError("the command is empty; its first word is the program")
     return tuple(_word(word) for word in words)
@@ -53,7 +53,7 @@ def split_command(value: object) -> tuple[str, ...]:
 def _word(value: object) -> str:
     """Accept numbers as words; a bare true or no is more often an accident than a wish."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is not text; put it in quotes")  # noqa: TRY004 - pydantic collects ValueErrors
+        raise ValueError(f"{value!r} is not text; put it in quotes")
     if "\0" in str(value):
         raise ValueError("a NUL character cannot be passed to a program")
     return str(value)
@@ -98,17 +98,17 @@ class ProcessSettings(Model):
         description="environment variables, besides PORT, INSTANCE and the few that are inherited",
     )
     cwd: str = Field(".", description="working folder, relative to the folder of the experiment file")
-    replicas: int = Field(1, ge=1, le=MAX_REPLICAS, description="instances, each with a port of its own")
-    port: int | None = Field(
+    replicas: Whole = Field(1, ge=1, le=MAX_REPLICAS, description="instances, each with a port of its own")
+    port: Whole | None = Field(
         None, ge=1, le=LAST_PORT, description="port of the first instance, the next have the next ports; "
         "null takes free ones",
     )  # fmt: skip
     ready: Ready = Field(Ready(), description="when an instance counts as ready")
     limits: Limits = Field(Limits(), description="upper bounds of each instance")
-    cpus: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+    cpus: tuple[Annotated[Whole, Field(ge=0)], ...] | None = Field(
         None, min_length=1, description="CPU numbers that the instances may run on"
     )
-    nice: int = Field(0, ge=-20, le=19, description="scheduling priority; −20 is the highest")
+    nice: Whole = Field(0, ge=-20, le=19, description="scheduling priority; −20 is the highest")
     stop: Stop = Field(Stop(), description="how an instance is asked to end")
     log_limit: Size = Field(
         DEFAULT_LOG_LIMIT_BYTES, description="bytes of output kept of each instance; all are counted"

@@ -1,0 +1,220 @@
+"""From a component's config to the processes that the guard is asked to start: names, ports, commands, environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from towtank.errors import PlatformError
+from towtank.platforms import placeholders
+from towtank.platforms.base import DeployContext
+from towtank.platforms.guard import SpawnRequest
+from towtank.platforms.local_config import Component
+from towtank.platforms.masking import Secrets
+from towtank.platforms.ports import LOOPBACK, Reservation, reserve_fixed, reserve_free
+
+INHERITED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+)
+"""All that an instance sees of the environment in which towtank was started: a result must not hang on the rest."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An instance before it is started; its port is held.
+
+    Parameters
+    ----------
+    name : str
+        ``app-0``.
+    component_name : str
+    component : Component
+    index : int
+        From 0, within the component.
+    reservation : Reservation
+    """
+
+    name: str
+    component_name: str
+    component: Component
+    index: int
+    reservation: Reservation
+
+    @property
+    def port(self) -> int:
+        """Where it must listen."""
+        return self.reservation.port
+
+    @property
+    def url(self) -> str:
+        """Address that reaches exactly this instance."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """An instance with everything that is needed to start it, and with what may be shown of that."""
+
+    planned: Planned
+    request: SpawnRequest
+    shown_command: tuple[str, ...]
+    shown_env: Mapping[str, str]
+
+
+def plan_instances(components: Mapping[str, Component]) -> list[Planned]:
+    """Name all instances and take a port for each.
+
+    Raises
+    ------
+    PlatformError
+        A port is in use; what was taken is released.
+    """
+    planned: list[Planned] = []
+    try:
+        for name, component in components.items():
+            for index in range(component.replicas):
+                port = None if component.port is None else component.port + index
+                held = reserve_free() if port is None else reserve_fixed(port)
+                planned.append(Planned(f"{name}-{index}", name, component, index, held))
+    except PlatformError:
+        release(planned)
+        raise
+    return planned
+
+
+def release(planned: Sequence[Planned]) -> None:
+    """Let go of all ports; harmless when repeated."""
+    for item in planned:
+        item.reservation.release()
+
+
+def prepare(planned: Sequence[Planned], context: DeployContext, secrets: Secrets) -> list[Launch]:
+    """Fill placeholders in and set the environment up, for every instance.
+
+    Raises
+    ------
+    PlatformError
+        An unknown fixture, or a working folder that is not there.
+    """
+    return [_prepare(item, planned, context, secrets) for item in planned]
+
+
+def _prepare(item: Planned, everyone: Sequence[Planned], context: DeployContext, secrets: Secrets) -> Launch:
+    component = item.component
+    known = {**run_values(context), **_instance_values(item, everyone)}
+    try:
+        real = _Rendered.of(component, {**known, **secrets.placeholders})
+        shown = _Rendered.of(component, {**known, **secrets.masked_placeholders})
+    except placeholders.PlaceholderError as error:
+        raise PlatformError(f"deployment {context.name!r}, instance {item.name}: {error}") from error
+    cwd = (context.root / real.cwd).resolve()
+    if not cwd.is_dir():
+        raise PlatformError(
+            f"deployment {context.name!r}: the working folder {shown.cwd!r} of {item.name} is not there "
+            f"(looked at {context.root / shown.cwd})",
+            hint="`cwd` is relative to the folder of the experiment file",
+        )
+    limits = component.limits
+    request = SpawnRequest(
+        id=item.name,
+        argv=real.command,
+        env={**inherited(), "PORT": str(item.port), "INSTANCE": item.name, **real.env},
+        cwd=cwd,
+        log=context.log_dir.absolute() / f"{item.name}.log",
+        log_limit_bytes=component.log_limit,
+        grace_ms=round(component.stop.grace * 1000),
+        cpu_cores=limits.cpu,
+        memory_bytes=limits.memory,
+        cpus=component.cpus,
+        nice=component.nice,
+    )
+    return Launch(item, request, tuple(shown.command), shown.env)
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    """A component's texts with their placeholders filled in."""
+
+    command: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+
+    @classmethod
+    def of(cls, component: Component, values: Mapping[str, str]) -> _Rendered:
+        command = [placeholders.render(word, values) for word in component.command]
+        if command[0] == "python":
+            # A machine may have no `python`, or another one than the environment that towtank was installed in.
+            command[0] = sys.executable
+        env = {name: placeholders.render(value, values) for name, value in component.env.items()}
+        return cls(command, env, placeholders.render(component.cwd, values))
+
+
+def run_values(context: DeployContext) -> dict[str, str]:
+    """Values of the placeholders that do not hang on an instance; also for hooks and resets of the same run."""
+    return {
+        "data": str(context.data_dir.absolute()),
+        "root": str(context.root.absolute()),
+        "python": sys.executable,
+        **{f"fixture.{name}": str(path.absolute()) for name, path in context.fixtures.items()},
+    }
+
+
+def _instance_values(item: Planned, everyone: Sequence[Planned]) -> dict[str, str]:
+    values = {"port": str(item.port), "instance": item.name, "index": str(item.index)}
+    urls: dict[str, list[str]] = {}
+    for other in everyone:
+        urls.setdefault(other.component_name, []).append(other.url)
+    for name, addresses in urls.items():
+        # Pairs the n-th instance with the n-th of the other component; more than there are start over.
+        values[f"url.{name}"] = addresses[item.index % len(addresses)]
+        values[f"urls.{name}"] = ",".join(addresses)
+    return values
+
+
+def inherited() -> dict[str, str]:
+    """The part of our own environment that instances get."""
+    return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+
+
+def program_problem(component: Component, root: Path | None) -> str | None:
+    """Say what is wrong with the program of a command, as far as that can be known before starting it."""
+    program = component.command[0]
+    if program == "python" or placeholders.names(program) or placeholders.names(component.cwd):
+        return None
+    if "/" in program:
+        if root is None:
+            return None
+        path = root / component.cwd / program
+        return _executable_problem(program, path)
+    search = component.env.get("PATH", os.environ.get("PATH", os.defpath))
+    if placeholders.names(search) or any(_is_program(Path(folder) / program) for folder in search.split(":")):
+        return None
+    return f"the program {program!r} is not in PATH ({search})"
+
+
+def _executable_problem(program: str, path: Path) -> str | None:
+    if not path.is_file():
+        return f"the program {program!r} is not there (looked at {path})"
+    return (
+        None
+        if os.access(path, os.X_OK)
+        else f"the program {program!r} cannot be executed; try `chmod +x {path}`"
+    )
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

@@ -1,0 +1,64 @@
+"""The `local` platform: processes on this machine, under the guard."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from towtank.errors import MachineError
+from towtank.load.binary import find_engine
+from towtank.platforms import guard, ports
+from towtank.platforms.base import DeployContext
+from towtank.platforms.launch import program_problem
+from towtank.platforms.local_config import Component, LocalConfig
+from towtank.platforms.local_deployment import LocalDeployment
+from towtank.platforms.masking import Secrets, missing_variables
+
+
+class LocalPlatform:
+    """Runs every instance as a process with a port, a log and limits of its own.
+
+    Nothing it starts survives: the guard ends whole process trees when Towtank ends, however it ends, and
+    `sweep` ends what a killed guard has left.
+    """
+
+    name = "local"
+
+    def check(self, config: LocalConfig, root: Path | None = None) -> Sequence[str]:
+        """Missing engine or program, ports in use, CPUs that are not there, variables that are not set."""
+        found: list[str] = []
+        try:
+            find_engine()
+        except MachineError as error:
+            found.append(error.message)
+        missing = missing_variables(config.secret_names())
+        found.extend(f"the variable {name} of {{env.{name}}} is not set" for name in missing)
+        for name, component in config.resolved().items():
+            found.extend(f"component {name!r}: {problem}" for problem in _problems(component, root))
+        return found
+
+    def deploy(self, config: LocalConfig, context: DeployContext) -> LocalDeployment:
+        """Start every instance; see `Platform.deploy`."""
+        deployment = LocalDeployment(find_engine(), config, context, Secrets(config.secret_names()))
+        deployment.launch()
+        return deployment
+
+    def sweep(self, token: str) -> int:
+        """End what a dead guard left of the deployment with this token."""
+        return guard.sweep(find_engine(), token)
+
+
+def _problems(component: Component, root: Path | None) -> Sequence[str]:
+    found: list[str] = []
+    program = program_problem(component, root)
+    if program:
+        found.append(program)
+    for port in component.ports():
+        problem = ports.fixed_port_problem(port)
+        if problem:
+            found.append(problem)
+    missing = sorted(set(component.cpus or ()) - os.sched_getaffinity(0))
+    if missing:
+        found.append(f"this machine has no CPU {', '.join(map(str, missing))} that we may use")
+    return found

@@ -1,0 +1,319 @@
+"""A deployment of local processes: waited for, watched, described and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from towtank.errors import PlatformError, ReadinessTimeout
+from towtank.platforms import guard as guards
+from towtank.platforms import local_facts as facts
+from towtank.platforms import output
+from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target
+from towtank.platforms.guard import Exited, Guard, GuardReady, Spawned
+from towtank.platforms.launch import INHERITED_VARIABLES, Launch, plan_instances, prepare, release
+from towtank.platforms.local_config import LocalConfig
+from towtank.platforms.masking import Secrets
+from towtank.platforms.probe import Prober, Waiting, wait_until_ready
+from towtank.units import format_duration
+
+PORT_ATTEMPTS = 4
+"""How often a deployment is started on other ports when somebody else was faster to a free one."""
+_PORT_TAKEN = re.compile(rb"EADDRINUSE|address (?:is )?already in use|errno 98|os error 98", re.IGNORECASE)
+_STOP_MARGIN_S = 10.0
+
+
+class _PortTakenError(Exception):
+    """Somebody else got a free port between its release and the instance's bind."""
+
+
+class LocalDeployment:
+    """Instances under one guard.
+
+    Parameters
+    ----------
+    binary : Path
+        The engine, which is also the guard.
+    config : LocalConfig
+    context : DeployContext
+    secrets : Secrets
+    """
+
+    def __init__(self, binary: Path, config: LocalConfig, context: DeployContext, secrets: Secrets) -> None:
+        self._binary = binary
+        self._config = config
+        self._context = context
+        self._secrets = secrets
+        self._guard = Guard(binary, context.token)
+        self._guard_ready: GuardReady | None = None
+        self._launches: list[Launch] = []
+        self._spawned: dict[str, Spawned] = {}
+        self._log_start: dict[str, int] = {}
+        self._ignored_exits = 0
+        self._oom_events: dict[str, SystemEvent] = {}
+        self._port_attempts = 0
+        self._lock = threading.Lock()
+        self._removing = threading.Lock()
+        self._removed: tuple[LogFile, ...] | None = None
+
+    # --- coming up -------------------------------------------------------------------------------------------
+
+    def launch(self) -> None:
+        """Start the guard and every instance.
+
+        Raises
+        ------
+        PlatformError
+            Something could not be started; what had been is gone again.
+        """
+        try:
+            self._context.log_dir.mkdir(parents=True, exist_ok=True)
+            self._context.data_dir.mkdir(parents=True, exist_ok=True)
+            planned = plan_instances(self._config.resolved())
+            try:
+                launches = prepare(planned, self._context, self._secrets)
+                self._guard_ready = self._guard.start()
+                self._spawn(launches)
+            finally:
+                release(planned)
+        except BaseException as error:
+            self.remove()
+            if isinstance(error, OSError):
+                raise PlatformError(f"deployment {self._context.name!r}: {error}") from error
+            raise
+
+    def _spawn(self, launches: Sequence[Launch]) -> None:
+        self._port_attempts += 1
+        for launch in launches:
+            launch.planned.reservation.release()
+            log = launch.request.log
+            self._log_start[launch.request.id] = log.stat().st_size if log.exists() else 0
+            try:
+                spawned = self._guard.spawn(launch.request)
+            except PlatformError as error:
+                message = self._secrets.mask(error.message)
+                raise PlatformError(
+                    f"deployment {self._context.name!r}: {message}",
+                    hint=error.hint or f"the command is {list(launch.shown_command)}",
+                ) from None
+            with self._lock:
+                self._spawned[launch.request.id] = spawned
+        with self._lock:
+            self._launches = list(launches)
+
+    def wait_ready(self, *, cancelled: Cancelled) -> None:
+        """Block until every instance answers its probe; see `Deployment.wait_ready`.
+
+        When an instance lost its free port to somebody else, all are started anew on other ports: `targets` is
+        to be read afterwards.
+        """
+        while True:
+            try:
+                self._wait_ready(cancelled)
+            except _PortTakenError:
+                self._start_on_other_ports(cancelled)
+            else:
+                return
+
+    def _wait_ready(self, cancelled: Cancelled) -> None:
+        waiting = [
+            Waiting(self._instance(launch), launch.planned.component.ready) for launch in self._launches
+        ]
+        with Prober() as prober:
+            wait_until_ready(
+                waiting,
+                prober=prober,
+                cancelled=cancelled,
+                watch=self._raise_if_one_died,
+                give_up=self._not_ready,
+            )
+
+    def _raise_if_one_died(self) -> None:
+        exits = self._exits()
+        if exits:
+            died = exits[0]
+            launch = next(item for item in self._launches if item.request.id == died.id)
+            if self._lost_its_port(launch):
+                raise _PortTakenError
+            log = self._secrets.mask(output.quoted(launch.request.log, after=self._log_start[died.id]))
+            raise PlatformError(
+                f"deployment {self._context.name!r}: instance {died.id} ended before it was ready: "
+                f"{facts.how(died, launch)}{log}",
+                hint=f"its command is {list(launch.shown_command)}, its whole log {launch.request.log}",
+            )
+        if not self._guard.alive:
+            raise self._guard.death()
+
+    def _not_ready(self, item: Waiting) -> ReadinessTimeout:
+        launch = next(launch for launch in self._launches if launch.request.id == item.instance.name)
+        log = self._secrets.mask(output.quoted(launch.request.log, after=self._log_start[item.instance.name]))
+        return ReadinessTimeout(
+            f"deployment {self._context.name!r}: instance {item.instance.name} was not ready within "
+            f"{format_duration(item.ready.timeout)}; {item.ready.probe} at {item.instance.url} "
+            f"saw last: {item.seen}{log}",
+            hint="does it listen on {port} of 127.0.0.1? else give it more time with `ready.timeout`",
+        )
+
+    def _lost_its_port(self, launch: Launch) -> bool:
+        if launch.planned.component.port is not None or self._port_attempts >= PORT_ATTEMPTS:
+            return False
+        try:
+            with launch.request.log.open("rb") as file:
+                file.seek(self._log_start[launch.request.id])
+                return bool(_PORT_TAKEN.search(file.read()))
+        except OSError:
+            return False
+
+    def _start_on_other_ports(self, cancelled: Cancelled) -> None:
+        for name in self._guard.running():
+            self._guard.stop(name, signal="KILL", grace_s=0)
+        if not self._guard.wait_ended(_STOP_MARGIN_S):
+            raise PlatformError(
+                f"deployment {self._context.name!r}: instances could not be ended to start them on other ports"
+            )
+        cancelled()
+        with self._lock:
+            self._ignored_exits = len(self._guard.exits())
+        planned = plan_instances(self._config.resolved())
+        try:
+            self._spawn(prepare(planned, self._context, self._secrets))
+        finally:
+            release(planned)
+
+    # --- being looked at -------------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> Mapping[str, Target]:
+        """Each component is a target with its instances."""
+        with self._lock:
+            launches = list(self._launches)
+        names = dict.fromkeys(launch.planned.component_name for launch in launches)
+        return {
+            name: Target(
+                name,
+                tuple(self._instance(item) for item in launches if item.planned.component_name == name),
+            )
+            for name in names
+        }
+
+    @property
+    def guard_pid(self) -> int | None:
+        """One of Towtank's own processes, for telling its load from the system's."""
+        return self._guard.pid
+
+    def mask(self, text: str) -> str:
+        """Replace every secret value in a text that is about to be written somewhere."""
+        return self._secrets.mask(text)
+
+    def events(self) -> Sequence[SystemEvent]:
+        """Instances that ended or lost a process to the kernel's out-of-memory killer.
+
+        Raises
+        ------
+        PlatformError
+            The guard is gone though nobody removed the deployment.
+        """
+        if self._removed is None and self._guard_ready is not None:
+            if not self._guard.alive and not self._removing.locked():
+                raise self._guard.death()
+            self._note_oom_kills()
+        return self._happened()
+
+    def _happened(self) -> Sequence[SystemEvent]:
+        launches = {launch.request.id: launch for launch in self._launches}
+        with self._lock:
+            noted = dict(self._oom_events)
+        found = list(noted.values())
+        for ended in self._exits():
+            launch = launches[ended.id]
+            if not ended.expected:
+                found.append(facts.exit_event(ended, launch, noted=ended.id in noted))
+            elif ended.oom_killed and ended.id not in noted:
+                found.append(facts.oom_event(ended.id, ended.t_ns, launch, "it was noticed at the end"))
+        return sorted(found, key=lambda event: event.t_ns)
+
+    def _note_oom_kills(self) -> None:
+        """Notice processes that the kernel killed while their instance went on."""
+        if not any(item.request.memory_bytes for item in self._launches) or not self._guard.running():
+            return
+        try:
+            status = self._guard.status()
+        except PlatformError:
+            return  # the next look says that the guard is gone
+        for launch in self._launches:
+            name = launch.request.id
+            now = status.get(name, {})
+            with self._lock:
+                if now.get("oom_kills") and now.get("running") and name not in self._oom_events:
+                    self._oom_events[name] = facts.oom_event(
+                        name, time.monotonic_ns(), launch, "the instance goes on"
+                    )
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for run.json; secrets are masked."""
+        with self._lock:
+            launches, spawned = list(self._launches), dict(self._spawned)
+        ready = self._guard_ready
+        return {
+            "platform": "local",
+            "instances": [facts.describe(item, spawned.get(item.request.id)) for item in launches],
+            "guard": vars(ready) if ready else None,
+            "starts_for_ports": self._port_attempts,
+            "inherited_variables": list(INHERITED_VARIABLES),
+            "python": sys.version.split()[0],
+        }
+
+    def _instance(self, launch: Launch) -> Instance:
+        spawned = self._spawned[launch.request.id]
+        return Instance(
+            launch.request.id, launch.planned.url, spawned.pid, spawned.start_ticks, spawned.cgroup
+        )
+
+    def _exits(self) -> list[Exited]:
+        with self._lock:
+            ignored = self._ignored_exits
+        return self._guard.exits()[ignored:]
+
+    # --- going -----------------------------------------------------------------------------------------------
+
+    def remove(self) -> Sequence[LogFile]:
+        """End every process, children included; repeated calls give the same answer."""
+        with self._removing:
+            if self._removed is None:
+                self._end()
+                for launch in self._launches:
+                    with contextlib.suppress(OSError):
+                        self._secrets.mask_file(launch.request.log)
+                self._removed = tuple(self._log_files())
+            return self._removed
+
+    def _end(self) -> None:
+        grace_s = max((c.stop.grace for c in self._config.resolved().values()), default=0.0)
+        stops = {item.request.id: item.planned.component.stop for item in self._launches}
+        with contextlib.suppress(PlatformError):  # a guard that is gone has nothing to stop; swept below
+            self._note_oom_kills()
+            for name in sorted(self._guard.running()):
+                stop = stops.get(name)
+                self._guard.stop(
+                    name, signal=stop.signal if stop else "KILL", grace_s=stop.grace if stop else 0.0
+                )
+            self._guard.wait_ended(grace_s + _STOP_MARGIN_S)
+        if not self._guard.close(grace_s=grace_s):
+            guards.sweep(self._binary, self._context.token)
+
+    def _log_files(self) -> list[LogFile]:
+        ended = {item.id: item for item in self._guard.exits()}
+        found = []
+        for launch in self._launches:
+            name, path = launch.request.id, launch.request.log
+            size = path.stat().st_size if path.exists() else 0
+            last = ended.get(name)
+            written = last.log_bytes if last else size
+            found.append(LogFile(name, path, written, size))
+        return found

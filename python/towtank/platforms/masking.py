@@ -1,0 +1,95 @@
+"""Values that nobody may read: taken from the environment, masked in everything written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from towtank.errors import PlatformError
+
+MASK = "***"
+SHORTEST_SECRET = 4
+"""Shorter values are masked where a placeholder put them, but not searched in other texts: they are everywhere."""
+_CHUNK_BYTES = 1 << 20
+
+
+class Secrets:
+    """The values of `{env.NAME}` placeholders, and the means to keep them out of sight.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Variables of the environment.
+    environment : mapping, optional
+        Where they are looked up; the process's own by default.
+
+    Raises
+    ------
+    PlatformError
+        A variable is not set; names all that are not.
+    """
+
+    def __init__(self, names: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
+        names = tuple(names)
+        missing = missing_variables(names, environment)
+        if missing:
+            raise PlatformError(
+                f"not set in the environment: {', '.join(missing)}",
+                hint="export what {env.NAME} placeholders of the experiment file name, then run again",
+            )
+        self._values = {name: environment[name] for name in names}
+        # Longest first: a secret may contain another one.
+        self._searched = sorted((v for v in self._values.values() if len(v) >= SHORTEST_SECRET), key=len)[
+            ::-1
+        ]
+
+    @property
+    def placeholders(self) -> dict[str, str]:
+        """`env.NAME` → value."""
+        return {f"env.{name}": value for name, value in self._values.items()}
+
+    @property
+    def masked_placeholders(self) -> dict[str, str]:
+        """`env.NAME` → mask; to render what is shown."""
+        return {f"env.{name}": MASK for name in self._values}
+
+    def mask(self, text: str) -> str:
+        """Replace every secret value in a text."""
+        for value in self._searched:
+            text = text.replace(value, MASK)
+        return text
+
+    def mask_file(self, path: Path) -> None:
+        """Replace every secret value in a file, in place; a file without secrets is not touched."""
+        values = [value.encode() for value in self._searched]
+        if not values or not path.is_file() or not _contains(path, values):
+            return
+        content = path.read_bytes()
+        for value in values:
+            content = content.replace(value, MASK.encode())
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+
+
+def missing_variables(names: Iterable[str], environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Those that are not set."""
+    environment = os.environ if environment is None else environment
+    return tuple(name for name in names if name not in environment)
+
+
+def _contains(path: Path, values: list[bytes]) -> bool:
+    """Look for values in a file of any size; chunks overlap by what a value could straddle."""
+    overlap = max(map(len, values)) - 1
+    tail = b""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            window = tail + chunk
+            if any(value in window for value in values):
+                return True
+            tail = window[-overlap:] if overlap else b""
+    return False

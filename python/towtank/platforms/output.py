@@ -1,0 +1,48 @@
+"""The last words of an instance, fit to be shown on a terminal."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+TAIL_LINES = 20
+_TAIL_BYTES = 64 * 1024
+_LINE_LENGTH = 400
+# Escape sequences and control characters: an application must not be able to write on our user's terminal.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.?)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def tail(path: Path, *, lines: int = TAIL_LINES, after: int = 0) -> list[str]:
+    """Last lines of a file, without control characters.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is missing has no lines.
+    lines : int
+    after : int
+        Bytes at the beginning that do not count.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(after, size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    return [_clean(line) for line in text.splitlines()[-lines:]]
+
+
+def quoted(path: Path, *, after: int = 0) -> str:
+    """Last lines of a log as the end of an error message."""
+    found = tail(path, after=after)
+    if not found:
+        return "\nit wrote nothing"
+    word = "line" if len(found) == 1 else f"{len(found)} lines"
+    return f"\nits last {word}:\n" + "\n".join(f"  | {line}" for line in found)
+
+
+def _clean(line: str) -> str:
+    plain = _CONTROL.sub("", _ESCAPES.sub("", line)).expandtabs()
+    return plain if len(plain) <= _LINE_LENGTH else plain[: _LINE_LENGTH - 1] + "…"
