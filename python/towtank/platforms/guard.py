@@ -192,15 +192,16 @@ class Guard:
                 known_errors = len(self._heard.errors)
             self._send(request.command())
 
-            def answer(heard: _Heard) -> Spawned | str | None:
+            def answer(heard: _Heard) -> tuple[Spawned | None, str] | None:
                 if request.id in heard.spawned:
-                    return heard.spawned[request.id]
-                return heard.failed.get(request.id) or "; ".join(heard.errors[known_errors:]) or None
+                    return heard.spawned[request.id], ""
+                refused = heard.failed.get(request.id) or "; ".join(heard.errors[known_errors:])
+                return (None, refused) if refused else None
 
-            result: Spawned | str = self._wait(answer, f"did not answer when {request.id} was to be started")
-        if isinstance(result, str):
-            raise PlatformError(f"instance {request.id} could not be started: {result}")
-        return result
+            spawned, refused = self._wait(answer, f"did not answer when {request.id} was to be started")
+        if spawned is None:
+            raise PlatformError(f"instance {request.id} could not be started: {refused}")
+        return spawned
 
     def stop(self, instance: str, *, signal: str, grace_s: float) -> None:
         """Ask an instance to end; `wait_ended` waits for it."""
