@@ -23,6 +23,7 @@ from towtank.analysis.model import (
     RunSummary,
     TreatmentSummary,
 )
+from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan, Treatment
@@ -106,34 +107,10 @@ class _Gathered:
     resources: list[pd.DataFrame]
 
 
-def counts_for_numbers(records: Sequence[RunRecord]) -> set[str]:
-    """Ids of the attempts that enter numbers: of each planned run the first that the instrument did not spoil.
-
-    The first, and not the best: which attempt counts must not depend on what it found.
-    """
-    chosen: dict[str, RunRecord] = {}
-    for record in sorted(records, key=lambda r: r.attempt):
-        if record.state != "complete" or record.verdicts is None or record.verdicts.instrument == "invalid":
-            continue
-        chosen.setdefault(record.planned_id, record)
-    return {record.run_id for record in chosen.values()}
-
-
-def wanted_variables(plan: Plan) -> tuple[str, ...]:
-    """Response variables that the file asks for: primaries, objectives, widths of adaptive repetitions."""
-    experiment = plan.experiment
-    asked: list[str] = list(experiment.answer.primary) if experiment.answer else []
-    if isinstance(experiment.repetitions, Adaptive):
-        asked += experiment.repetitions.until
-    for treatment in plan.treatments:
-        asked += treatment.spec.slo
-    return tuple(dict.fromkeys(asked))
-
-
 def _gather(results: Results, plan: Plan) -> _Gathered:
     folders = results.runs("all")
     records = [folder.record for folder in folders]
-    chosen = counts_for_numbers(records)
+    chosen = counting_attempts(records)
     wanted = wanted_variables(plan)
     gathered = _Gathered(records, [], defaultdict(list), {}, {}, defaultdict(list), [], [])
     for folder in folders:

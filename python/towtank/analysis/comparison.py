@@ -25,7 +25,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from towtank.analysis import sentences
-from towtank.analysis.contrasts import Contrast, contrasts, is_blocked, shares_one_deployment_each
+from towtank.analysis.contrasts import Contrast, contrasts, shares_one_deployment_each, within_blocks
 from towtank.analysis.differences import Difference, between_blocks, between_samples
 from towtank.analysis.model import Comparison, Quantity, VerdictWord
 from towtank.analysis.power import blocks_to_resolve
@@ -45,7 +45,6 @@ class Rules:
 
     Parameters
     ----------
-    blocked : bool
     confidence : float
         0–1, of the family.
     matters : float
@@ -56,7 +55,6 @@ class Rules:
         Of the experiment: makes permutation checks repeatable.
     """
 
-    blocked: bool
     confidence: float
     matters: float
     pilot_blocks: int | None
@@ -67,21 +65,20 @@ class Rules:
         """Rules of a plan."""
         experiment = plan.experiment
         answer = experiment.answer
-        adaptive = isinstance(experiment.repetitions, Adaptive)
+        repetitions = experiment.repetitions
         return cls(
-            blocked=is_blocked(plan),
             confidence=answer.confidence if answer else 0.95,
             matters=answer.matters if answer else 0.05,
-            pilot_blocks=experiment.repetitions.at_least
-            if isinstance(experiment.repetitions, Adaptive) and adaptive
-            else None,
+            pilot_blocks=repetitions.at_least if isinstance(repetitions, Adaptive) else None,
             seed=experiment.seed,
         )
 
-    @property
-    def unit(self) -> str:
-        """What n counts."""
-        return "blocks" if self.blocked else "runs a side"
+    def level_of(self, name: str, plan: Plan) -> float:
+        """Level of the interval that a variable gets: simultaneous for primary ones (1 − α/m), else plain."""
+        primary = plan.experiment.answer.primary if plan.experiment.answer else ()
+        if name not in primary:
+            return self.confidence
+        return 1 - (1 - self.confidence) / max(len(primary) * len(contrasts(plan)), 1)
 
 
 @dataclass(frozen=True)
@@ -92,6 +89,12 @@ class Compared:
     described: Variable
     difference: Difference
     guard: str
+    blocked: bool
+
+    @property
+    def unit(self) -> str:
+        """What n counts."""
+        return "blocks" if self.blocked else "runs a side"
 
 
 def compare(plan: Plan, values: Values) -> tuple[Comparison, ...]:
@@ -112,10 +115,9 @@ def compare(plan: Plan, values: Values) -> tuple[Comparison, ...]:
     declared = contrasts(plan)
     primary = plan.experiment.answer.primary if plan.experiment.answer else ()
     explored = [name for name in values if name not in primary]
-    size = len(primary) * len(declared)
-    level = 1 - (1 - rules.confidence) / max(size, 1)
-    family = _differences(rules, declared, primary, values, level=level)
-    table = _differences(rules, declared, explored, values, level=rules.confidence)
+    level = rules.level_of(primary[0], plan) if primary else rules.confidence
+    family = _differences(plan, rules, declared, primary, values, level=level)
+    table = _differences(plan, rules, declared, explored, values, level=rules.confidence)
     return (*_confirmatory(rules, family, level=level), *_exploratory(rules, table))
 
 
@@ -174,7 +176,13 @@ def decide(
 
 
 def _differences(
-    rules: Rules, declared: Sequence[Contrast], names: Sequence[str], values: Values, *, level: float
+    plan: Plan,
+    rules: Rules,
+    declared: Sequence[Contrast],
+    names: Sequence[str],
+    values: Values,
+    *,
+    level: float,
 ) -> list[Compared]:
     found: list[Compared] = []
     nothing: Mapping[int, Quantity] = {}
@@ -183,8 +191,9 @@ def _differences(
         by_treatment = values.get(name, {})
         for contrast in declared:
             rng = np.random.default_rng([rules.seed, len(found)])
-            method = between_blocks if rules.blocked else between_samples
-            extra = {"pilot_blocks": rules.pilot_blocks} if rules.blocked else {}
+            blocked = within_blocks(plan, contrast)
+            method = between_blocks if blocked else between_samples
+            extra = {"pilot_blocks": rules.pilot_blocks} if blocked else {}
             difference = method(
                 described,
                 by_treatment.get(contrast.treatment.id, nothing),
@@ -194,7 +203,7 @@ def _differences(
                 **extra,
             )
             guard = _goodput_guard(contrast, values) if described.successes_only else ""
-            found.append(Compared(contrast, described, difference, guard))
+            found.append(Compared(contrast, described, difference, guard, blocked))
     return found
 
 
@@ -273,7 +282,7 @@ def _worded(
         treatment=contrast.treatment.label,
         baseline=contrast.baseline.label,
         evidence=f"{sentences.percent(rules.confidence)} {simultaneous} | {p_text}",
-        unit=rules.unit,
+        unit=compared.unit,
         ending=ending + (f"; {sole}" if sole else ""),
     )
     return _comparison(
@@ -295,10 +304,10 @@ def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
     )
     blocks = blocks_to_resolve(difference.sd, difference=target, confidence=level)
     if blocks is None:
-        return f"a difference of {size} is far below the variation between blocks"
+        return f"a difference of {size} is far below the variation between runs"
     if blocks <= difference.n:
         return f"the interval reaches across the margin of {size}"
-    return f"about {blocks} {rules.unit} would show a difference of {size} if there is one"
+    return f"about {blocks} {compared.unit} would show a difference of {size} if there is one"
 
 
 def _exploratory(rules: Rules, table: list[Compared]) -> list[Comparison]:
@@ -319,7 +328,7 @@ def _exploratory(rules: Rules, table: list[Compared]) -> list[Comparison]:
             treatment=compared.contrast.treatment.label,
             baseline=compared.contrast.baseline.label,
             evidence=f"{sentences.percent(rules.confidence)} interval | {p_text}",
-            unit=rules.unit,
+            unit=compared.unit,
             ending=f"; exploratory{': ' + reason if reason else ''}",
         )
         found.append(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
+from towtank.design.answer import contrasts as declared_contrasts
 from towtank.design.plan import Plan, Treatment
-
-FEWEST_BLOCKS = 2
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Contrast:
 
 
 def contrasts(plan: Plan) -> tuple[Contrast, ...]:
-    """Declared contrasts, in the order of the file.
+    """Declared contrasts, in the order of the file, as `design.answer.contrasts` defines them.
 
     Parameters
     ----------
@@ -33,38 +31,18 @@ def contrasts(plan: Plan) -> tuple[Contrast, ...]:
     Returns
     -------
     tuple of Contrast
-        `all-pairs`: every pair, the earlier treatment of the file being the baseline. Else against the baseline:
-        a treatment id (or label) is the baseline of all others; a level is the baseline of the treatments that
-        differ from it in that factor only. Without a baseline the first treatment of the file is it.
+        Without an `answer`, or without a baseline in it, every treatment against the first of the file. Empty when
+        the baseline named leaves nothing to compare.
     """
     answer = plan.experiment.answer
     treatments = plan.treatments
-    if answer is not None and answer.contrasts == "all-pairs":
-        return tuple(Contrast(later, earlier) for earlier, later in combinations(treatments, 2))
-    if answer is None or answer.baseline is None:
+    if answer is None or (answer.baseline is None and answer.contrasts == "baseline"):
         return tuple(Contrast(other, treatments[0]) for other in treatments[1:])
-    named = [t for t in treatments if answer.baseline in (t.id, t.label)]
-    if named:
-        return tuple(Contrast(other, named[0]) for other in treatments if other.id != named[0].id)
-    return _against_level(treatments, answer.baseline)
-
-
-def _against_level(treatments: tuple[Treatment, ...], level: str) -> tuple[Contrast, ...]:
-    """Pairs that differ in one factor only, whose baseline has `level` there."""
-    factors = treatments[0].levels if treatments else {}
-    factor = next((f for f in factors if any(str(t.levels.get(f)) == level for t in treatments)), None)
-    if factor is None:
+    try:
+        declared = declared_contrasts(answer, treatments)
+    except ValueError:  # refused when the plan was made; an old result folder may still say it
         return ()
-    found = []
-    for treatment in treatments:
-        if str(treatment.levels.get(factor)) == level:
-            continue
-        rest = {f: v for f, v in treatment.levels.items() if f != factor}
-        for baseline in treatments:
-            others = {f: v for f, v in baseline.levels.items() if f != factor}
-            if str(baseline.levels.get(factor)) == level and others == rest:
-                found.append(Contrast(treatment, baseline))
-    return tuple(found)
+    return tuple(Contrast(plan.treatment(first), plan.treatment(second)) for first, second in declared)
 
 
 def is_blocked(plan: Plan) -> bool:
@@ -72,8 +50,17 @@ def is_blocked(plan: Plan) -> bool:
     return plan.experiment.order != "listed"
 
 
+def within_blocks(plan: Plan, contrast: Contrast) -> bool:
+    """Whether a contrast is taken within blocks.
+
+    Not when runs are listed, and not between deployments that live as long as the experiment: all runs of one of
+    them lie together in time, so equal block numbers are no pairs.
+    """
+    return is_blocked(plan) and not shares_one_deployment_each(contrast)
+
+
 def shares_one_deployment_each(contrast: Contrast) -> bool:
-    """Whether both sides were deployed only once, so that nothing is known of another deployment of them.
+    """Whether a side was deployed only once, so that nothing is known of another deployment of it.
 
     Two treatments that differ in something else than a deployment that lives as long as the experiment are run on
     the same deployment: their contrast has no deployment in it.

@@ -90,10 +90,7 @@ def between_blocks(
     Difference
         Never nan: what cannot be said is None, with a reason.
     """
-    blocks = sorted(
-        block for block in treatment.keys() & baseline.keys()
-        if treatment[block].value is not None and baseline[block].value is not None
-    )  # fmt: skip
+    blocks = complete_blocks(treatment, baseline)
     first = [treatment[block] for block in blocks]
     second = [baseline[block] for block in blocks]
     n = len(blocks)
@@ -101,8 +98,7 @@ def between_blocks(
         return Difference(0, reason="no block has a value on both sides")
     if described.name == "collapsed":
         return _collapse_shares(first, second, confidence=confidence)
-    pairs = [_extended(described, a, b) for a, b in zip(first, second, strict=True)]
-    low, high, sign = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
+    low, high, sign = block_differences(described, treatment, baseline)
     if not bool(np.all(np.isfinite(low) & np.isfinite(high))):
         return _by_signs(low, high, sign, confidence=confidence, why=_why_ranks(described, first, second))
     if n == 1:
@@ -156,6 +152,27 @@ def between_samples(
     return Difference(
         n, size, None, munzel, direction, None, "Brunner–Munzel", reason, ranks_only=True, checks=checks
     )
+
+
+def complete_blocks(treatment: Mapping[int, Quantity], baseline: Mapping[int, Quantity]) -> list[int]:
+    """Blocks with a value on both sides, ascending."""
+    both = treatment.keys() & baseline.keys()
+    return sorted(b for b in both if treatment[b].value is not None and baseline[b].value is not None)
+
+
+def block_differences(
+    described: Variable, treatment: Mapping[int, Quantity], baseline: Mapping[int, Quantity]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Differences within complete blocks on the scale of comparison: lowest, highest, sign.
+
+    Lowest and highest are equal unless both sides lie among failures.
+    """
+    pairs = [
+        _extended(described, treatment[block], baseline[block])
+        for block in complete_blocks(treatment, baseline)
+    ]
+    columns = np.array(pairs, dtype=np.float64).reshape(-1, 3)
+    return columns[:, 0], columns[:, 1], columns[:, 2]
 
 
 def _scaled(described: Variable, quantity: Quantity) -> float:

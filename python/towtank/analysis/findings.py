@@ -268,7 +268,8 @@ def _design(plan: Plan, treatments: Sequence[TreatmentSummary]) -> Iterator[Find
                 "one_deployment_each",
                 "warning",
                 f"{contrast.treatment.label} and {contrast.baseline.label} were deployed once for all runs: certainty "
-                "is about these deployments only, and no interval speaks of another deployment of them.",
+                "is about these deployments only, no interval speaks of another deployment of them, and their runs lie "
+                "apart in time.",
                 "Use deploy: per-block or per-run if the claim is about the way of deploying.",
             )
     for message, advice, labels in _data_states(plan):

@@ -86,8 +86,8 @@ def _evidence(comparison: Comparison) -> str:
         return name
     low, high = comparison.low, comparison.high
     if comparison.scale == "log":
-        size = f"{sentences.significant(comparison.estimate)} ×"
-        bounds = f", {sentences.significant(low)}–{sentences.significant(high)}" if low and high else ""
+        size = f"{sentences.ratio(comparison.estimate)} ×"
+        bounds = f", {sentences.ratio(low)}–{sentences.ratio(high)}" if low and high else ""
         return f"{name} ({size}{bounds})"
     size = f"{sentences.significant(comparison.estimate * 100)} points"
     if low is None or high is None:

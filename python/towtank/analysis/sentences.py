@@ -66,8 +66,10 @@ def difference_sentence(
         return f"{claim} ({'; '.join(facts)}){ending}."
     article = "an" if what[0].lower() in "aeiou" else "a"
     if described.scale == "log":
-        ratio = math.exp(difference.estimate)
-        size = f"{significant(ratio)} × that of {baseline} ({_change(ratio)}; {'; '.join(facts)})"
+        times = math.exp(difference.estimate)
+        if times == 1:
+            return f"{treatment} has the same {what} as {baseline} ({'; '.join(facts)}){ending}."
+        size = f"{ratio(times)} × that of {baseline} ({_change(times)}; {'; '.join(facts)})"
         return f"{treatment} has {article} {what} of {size}{ending}."
     points = difference.estimate * 100
     if points == 0:
@@ -86,10 +88,10 @@ def interval(described: Variable, difference: Difference) -> str:
         if math.isinf(low) and math.isinf(high):
             return ""
         if math.isinf(high):
-            return f"above {significant(math.exp(low))}"
+            return f"above {ratio(math.exp(low))}"
         if math.isinf(low):
-            return f"below {significant(math.exp(high))}"
-        return f"{significant(math.exp(low))}–{significant(math.exp(high))}"
+            return f"below {ratio(math.exp(high))}"
+        return f"{ratio(math.exp(low))}–{ratio(math.exp(high))}"
     return f"{significant(low * 100)} to {significant(high * 100)} points"
 
 
@@ -115,6 +117,15 @@ def significant(value: float, *, digits: int = 3) -> str:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text.replace("-", "−")
+
+
+def ratio(value: float) -> str:
+    """Show a ratio: three significant digits, and more near 1, where the distance from 1 is what matters."""
+    near = abs(value - 1)
+    if near >= 0.1 or near == 0:
+        return significant(value)
+    decimals = min(5, max(3, 1 - math.floor(math.log10(near))))
+    return f"{value:.{decimals}f}".rstrip("0").rstrip(".")
 
 
 def percent(ratio: float) -> str:
@@ -147,13 +158,11 @@ def verdict_ending(
     return f": {verdict}"
 
 
-def _change(ratio: float) -> str:
-    if ratio == 1:
-        return "no difference"
-    if ratio >= 2:
-        return f"{significant(ratio)} times as much"
-    size = abs(ratio - 1) * 100
-    return f"{significant(size, digits=2)} % {'higher' if ratio > 1 else 'lower'}"
+def _change(times: float) -> str:
+    if times >= 2:
+        return f"{significant((times - 1) * 100, digits=2)} % higher"
+    size = abs(times - 1) * 100
+    return f"{significant(size, digits=2)} % {'higher' if times > 1 else 'lower'}"
 
 
 def _direction(difference: Difference) -> str:
