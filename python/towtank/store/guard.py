@@ -110,4 +110,6 @@ def _syntax_error(sql: str, tree: dict[str, Any]) -> str:
     start = sql.rfind("\n", 0, at) + 1
     line = sql[start:].split("\n", 1)[0]
     column = at - start
-    return f"{message} (line {sql.count(chr(10), 0, at) + 1}, column {column + 1})\n  {line}\n  {' ' * column}^"
+    return (
+        f"{message} (line {sql.count(chr(10), 0, at) + 1}, column {column + 1})\n  {line}\n  {' ' * column}^"
+    )

@@ -1,0 +1,54 @@
+"""`towtank export`: stored results for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(  # noqa: PLR0917 - typer's idiom
+    results: Annotated[Path, typer.Argument(help="An experiment file, or the folder of its results.")],
+    csv: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a CSV file per table into this folder.")
+    ] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a Parquet file per table into this folder.")
+    ] = None,
+    sqlite: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all tables into this SQLite file.")
+    ] = None,
+    what: Annotated[
+        str, typer.Option(metavar="NAMES", help="Tables, such as runs,requests [default: all].")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    memory: Annotated[str, typer.Option(help="Bound of the memory; more is put on the disk.")] = "1GiB",
+) -> None:
+    """Write stored results as CSV, Parquet or SQLite.
+
+    The tables are runs, requests, iterations, samples, events, counts and totals, all runs together. Files appear
+    whole or not at all.
+    """
+    if csv is None and parquet is None and sqlite is None:
+        raise typer.BadParameter("say where to: --csv DIR, --parquet DIR or --sqlite FILE")
+    from towtank.cli.sql import memory_bound
+    from towtank.store import Database, Results, locate
+    from towtank.store.export import check_what, export_folder, export_sqlite, file_in, refuse_existing
+
+    names = check_what([name.strip() for name in what.split(",") if name.strip()])
+    folders = [(folder, kind) for folder, kind in ((csv, "csv"), (parquet, "parquet")) if folder is not None]
+    targets = [file_in(folder, name, kind) for folder, kind in folders for name in names]
+    refuse_existing(targets + ([sqlite] if sqlite is not None else []), force=force)
+    with Database(Results.open(locate(results)), memory_bytes=memory_bound(memory)) as database:
+        for damage in database.damage:
+            typer.echo(f"warning: left out: {damage}", err=True)
+        done = []
+        if csv is not None:
+            done += export_folder(database, csv, kind="csv", what=names, force=force)
+        if parquet is not None:
+            done += export_folder(database, parquet, kind="parquet", what=names, force=force)
+        if sqlite is not None:
+            done += export_sqlite(database, sqlite, what=names, force=force)
+    for table in done:
+        typer.echo(f"{table.what}: {table.rows} rows in {table.path}")
