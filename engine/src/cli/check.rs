@@ -1,4 +1,8 @@
 //! `towtank-engine check JOB`.
+use super::{EXIT_BAD_JOB, EXIT_OK};
+use crate::drive::{Events, expected_due};
+use crate::job::{Job, Problem};
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +14,24 @@ pub struct Args {
 }
 
 /// Entry point.
-pub fn main(_args: &Args) -> ExitCode {
-    ExitCode::from(super::EXIT_FAILED)
+pub fn main(args: &Args) -> ExitCode {
+    let mut events = Events::stdout();
+    match Job::from_file(&args.job) {
+        Ok(job) => {
+            events.emit("ok", json!({"due": expected_due(&job), "duration_us": job.duration_us()}));
+            ExitCode::from(EXIT_OK)
+        }
+        Err(problems) => {
+            report(&mut events, &problems);
+            ExitCode::from(EXIT_BAD_JOB)
+        }
+    }
+}
+
+/// Writes an `error` event for each problem.
+pub(super) fn report(events: &mut Events, problems: &[Problem]) {
+    for Problem { path, message } in problems {
+        let path = (!path.is_empty()).then_some(path);
+        events.emit("error", json!({"path": path, "message": message}));
+    }
 }

@@ -1,10 +1,15 @@
 //! `towtank-engine run JOB`.
+use super::{EXIT_BAD_JOB, EXIT_FAILED, EXIT_OK};
+use crate::drive::{self, Events, Lifeline};
+use crate::job::Job;
+use crate::journey::Plan;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Carry out a job: events on stdout, control on stdin, records next to `output`.
 ///
-/// stdin is lifeline and control: its end stops the run. By hand, from a terminal or a script, use --no-lifeline.
+/// stdin is lifeline and control: the run starts on `{"start_at_ns": null}` and stops when stdin ends, with everything
+/// kept. A terminal gives no start and `</dev/null` ends at once: by hand, use --no-lifeline.
 #[derive(clap::Args)]
 pub struct Args {
     /// The job, a JSON file.
@@ -15,6 +20,16 @@ pub struct Args {
 }
 
 /// Entry point.
-pub fn main(_args: &Args) -> ExitCode {
-    ExitCode::from(super::EXIT_FAILED)
+pub fn main(args: &Args) -> ExitCode {
+    let mut events = Events::stdout();
+    let plan = match Job::from_file(&args.job).and_then(Plan::new) {
+        Ok(plan) => plan,
+        Err(problems) => {
+            super::check::report(&mut events, &problems);
+            return ExitCode::from(EXIT_BAD_JOB);
+        }
+    };
+    let lifeline = if args.no_lifeline { Lifeline::None } else { Lifeline::Stdin };
+    let result = drive::run(plan, lifeline, events);
+    ExitCode::from(if result.is_ok() { EXIT_OK } else { EXIT_FAILED })
 }

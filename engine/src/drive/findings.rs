@@ -1,0 +1,63 @@
+//! What the engine has to say about itself: named, with advice, each once.
+use std::sync::mpsc::Sender;
+
+/// Something that whoever reads the result has to know.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// One of a documented list.
+    pub name: &'static str,
+    /// On the run clock.
+    pub t_us: i64,
+    /// In the unit that the message names.
+    pub value: f64,
+    /// What happened.
+    pub message: String,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+/// What a load thread tells the main thread.
+pub enum Note {
+    /// A finding.
+    Finding(Finding),
+    /// The run cannot go on: records are being lost.
+    Fatal(String),
+    /// An order from stdin.
+    Order(super::control::Order),
+    /// The thread has ended.
+    Ended,
+}
+
+/// Tells the main thread; it has gone only when the process is ending.
+pub fn tell(notes: &Sender<Note>, note: Note) {
+    let _ = notes.send(note);
+}
+
+/// Advice for each finding.
+pub mod advice {
+    /// `in_flight_bound_reached`
+    pub const BOUND: &str = "the system answers more slowly than requests arrive; raise max_in_flight to see how far it falls behind";
+    /// `late`
+    pub const LATE: &str = "give the engine more threads, a priority (nice) or CPUs of its own";
+    /// `cpu_bound`
+    pub const CPU: &str = "the engine itself is the limit: add threads, or read the result as a lower bound";
+    /// `out_of_descriptors`
+    pub const DESCRIPTORS: &str = "raise the hard limit of open files (ulimit -Hn), or set max_in_flight";
+    /// `out_of_ports`
+    pub const PORTS: &str =
+        "keep connections alive, widen net.ipv4.ip_local_port_range, or set max_in_flight";
+    /// `out_of_connections`
+    pub const CONNECTIONS: &str = "raise limits.max_connections, or set max_in_flight";
+    /// `debug_build`
+    pub const DEBUG: &str = "build with --release; times of a debug build are not measurements";
+    /// `nice_not_permitted`
+    pub const NICE: &str = "run with CAP_SYS_NICE, or leave nice out of the job";
+    /// `cpus_not_permitted`
+    pub const CPUS: &str = "name CPUs that this process may use, or leave cpus out of the job";
+    /// `record_write_failed`
+    pub const RECORD: &str = "make room on the disk of the output folder";
+    /// `template_failed`
+    pub const TEMPLATE: &str = "correct the template; its requests were not sent";
+    /// `compact_failed`
+    pub const COMPACT: &str = "the logs are complete; repeat with: towtank-engine compact DIR OUT";
+}

@@ -1,0 +1,69 @@
+//! Counters of a load thread, which the main thread reads while it runs.
+use super::histogram::Histogram;
+use crate::transport::Outcome;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// A number that one thread writes and others read.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Sets it.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Only the writing thread may do so: a load and a store, no locked instruction.
+    pub fn add(&self, value: u64) {
+        self.set(self.get().wrapping_add(value));
+    }
+
+    /// As [`Gauge::add`].
+    pub fn sub(&self, value: u64) {
+        self.set(self.get().wrapping_sub(value));
+    }
+}
+
+/// All counters of one load thread.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Thread id in /proc; 0 before it runs.
+    pub tid: AtomicU32,
+    /// Iterations that were due: arrivals, or iterations that closed users began.
+    pub due: Gauge,
+    /// Requests that were sent.
+    pub sent: Gauge,
+    /// Rows.
+    pub rows: Gauge,
+    /// Rows that are not `answered`.
+    pub failed: Gauge,
+    /// Arrivals that the bound in flight turned away.
+    pub dropped: Gauge,
+    /// Requests in flight.
+    pub in_flight: Gauge,
+    /// The most of them.
+    pub in_flight_max: Gauge,
+    /// Arrivals that wait for a slot.
+    pub queued: Gauge,
+    /// Active users, or sessions.
+    pub users: Gauge,
+    /// Received.
+    pub bytes_in: Gauge,
+    /// Sent.
+    pub bytes_out: Gauge,
+    /// Connections opened.
+    pub connections: Gauge,
+    /// Rows by outcome.
+    pub by_outcome: [Gauge; Outcome::ALL.len()],
+    /// lag + wait + total.
+    pub latency: Histogram,
+    /// Scheduled → picked up.
+    pub lag: Histogram,
+    /// Largest lag.
+    pub lag_max: Gauge,
+}

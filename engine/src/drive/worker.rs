@@ -1,0 +1,229 @@
+//! A load thread.
+use super::control::Control;
+use super::findings::{Finding, Note, advice, tell};
+use super::recorder::Recorder;
+use super::stats::Stats;
+use super::{arrivals, machine, user};
+use crate::job::Load;
+use crate::journey::Plan;
+use crate::record::log::{LogSummary, LogWriter};
+use crate::transport::client::{Client, Instances, Parts};
+use crate::transport::reactor::{Bell, Clock, Reactor, Wait};
+use crate::transport::resolver::{Mailbox, Resolver};
+use crate::transport::{Shortage, Transport};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Rows are written at the latest after this.
+const FLUSH_NS: u64 = 500_000_000;
+
+/// What a load thread is given.
+pub struct Seed {
+    /// Its number.
+    pub thread: usize,
+    /// What to do.
+    pub plan: Arc<Plan>,
+    /// Where its rows go.
+    pub log: LogWriter,
+    /// What it counts.
+    pub stats: Arc<Stats>,
+    /// What it has to say.
+    pub notes: Sender<Note>,
+    /// Orders.
+    pub control: Arc<Control>,
+    /// Tells of orders.
+    pub bell: Arc<Bell>,
+    /// For names.
+    pub resolver: Resolver,
+    /// Start of the load, once it is known; closed if there will be none.
+    pub start: Receiver<u64>,
+}
+
+/// What a load thread leaves.
+pub struct Harvest {
+    /// Its log.
+    pub log: Option<LogSummary>,
+    /// The last end of a request, on the monotonic clock.
+    pub last_end_ns: u64,
+    /// Each of its closed users or open workloads ended because the number asked for was reached.
+    pub by_count: bool,
+    /// What it used.
+    pub usage: machine::ThreadUsage,
+}
+
+/// What the tasks of a thread share.
+pub struct Worker<T: Transport> {
+    /// Runs them.
+    pub rt: Rc<Reactor>,
+    /// What to do.
+    pub plan: Arc<Plan>,
+    /// Sends requests.
+    pub transport: T,
+    /// Keeps rows.
+    pub recorder: Recorder,
+    /// Counters.
+    pub stats: Arc<Stats>,
+    /// Number of the thread.
+    pub thread: usize,
+    /// Number of threads.
+    pub threads: usize,
+    /// Zero of the run clock.
+    pub start_ns: u64,
+    live: Cell<usize>,
+    begun: Cell<usize>,
+    counted: Cell<usize>,
+}
+
+impl<T: Transport> Worker<T> {
+    /// A worker without tasks.
+    pub fn new(
+        rt: Rc<Reactor>,
+        plan: Arc<Plan>,
+        transport: T,
+        recorder: Recorder,
+        stats: Arc<Stats>,
+        (thread, start_ns): (usize, u64),
+    ) -> Rc<Self> {
+        let threads = plan.job.threads;
+        let zero = || Cell::new(0);
+        let (live, begun, counted) = (zero(), zero(), zero());
+        Rc::new(Self {
+            rt,
+            plan,
+            transport,
+            recorder,
+            stats,
+            thread,
+            threads,
+            start_ns,
+            live,
+            begun,
+            counted,
+        })
+    }
+
+    /// A user, or the schedule of a workload, begins.
+    pub fn begin(&self) {
+        self.live.set(self.live.get() + 1);
+        self.begun.set(self.begun.get() + 1);
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        self.live.set(self.live.get() - 1);
+    }
+
+    /// It has ended because the number asked for was reached.
+    pub fn note_count(&self) {
+        self.counted.set(self.counted.get() + 1);
+    }
+
+    /// Whether all ended like that.
+    pub fn ended_by_count(&self) -> bool {
+        self.counted.get() == self.begun.get()
+    }
+
+    /// Adds the tasks of all workloads.
+    pub fn populate(self: &Rc<Self>) {
+        for (index, workload) in self.plan.job.workloads.iter().enumerate() {
+            match &workload.load {
+                Load::Closed(closed) => user::spawn(self, index, closed),
+                Load::Open(open) => arrivals::spawn(self, index, open),
+            }
+        }
+    }
+
+    /// Runs until all load has ended.
+    pub fn run(self: &Rc<Self>) -> io::Result<()> {
+        let worker = Rc::clone(self);
+        self.rt.spawn(async move {
+            loop {
+                let at_ns = worker.rt.now() + FLUSH_NS;
+                if worker.rt.sleep_until(at_ns).await == Wait::Cut {
+                    return;
+                }
+                worker.recorder.flush_due(worker.rt.recent());
+                worker.stats.connections.set(worker.transport.connections_opened());
+            }
+        });
+        self.rt.run(|| self.live.get() == 0)
+    }
+
+    fn listen(self: &Rc<Self>, bell: Arc<Bell>, control: Arc<Control>) -> io::Result<()> {
+        let id = bell.register(&self.rt)?;
+        let worker = Rc::clone(self);
+        self.rt.spawn(async move {
+            loop {
+                if control.is_stopped() {
+                    worker.rt.cut();
+                }
+                if bell.heard(&worker.rt, id).await == Wait::Cut {
+                    return;
+                }
+                worker.transport.on_bell();
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The life of a load thread.
+pub fn main(seed: Seed) -> io::Result<Harvest> {
+    let tid = rustix::thread::gettid().as_raw_nonzero().get();
+    seed.stats.tid.store(tid as u32, Relaxed);
+    machine::prepare_thread(&seed.plan.job, seed.thread, |finding| tell(&seed.notes, Note::Finding(finding)));
+    let Ok(start_ns) = seed.start.recv() else {
+        let log = seed.log.finish().map(Some)?;
+        return Ok(Harvest { log, last_end_ns: 0, by_count: false, usage: machine::ThreadUsage::default() });
+    };
+    let before = machine::ThreadUsage::read(tid as u32);
+    let rt = Rc::new(Reactor::new(Clock::Monotonic)?);
+    let instances = Rc::new(RefCell::new(Instances::new(seed.plan.instance_names())));
+    let (log, notes, place) = (Some(seed.log), seed.notes.clone(), (seed.thread, start_ns));
+    let recorder = Recorder::new(log, &seed.plan, &seed.stats, notes, &instances, place);
+    recorder.begin();
+    let client = Client::new(Parts {
+        rt: Rc::clone(&rt),
+        plan: Arc::clone(&seed.plan),
+        thread: seed.thread,
+        instances,
+        resolver: seed.resolver,
+        mailbox: Mailbox::new(Arc::clone(&seed.bell)),
+        on_shortage: on_shortage(seed.notes.clone(), start_ns),
+    });
+    let worker = Worker::new(rt, seed.plan, client, recorder, seed.stats, place);
+    worker.listen(seed.bell, seed.control)?;
+    worker.populate();
+    worker.run()?;
+    worker.stats.connections.set(worker.transport.connections_opened());
+    let usage = machine::ThreadUsage::read(tid as u32).since(&before);
+    let log = worker.recorder.finish().transpose()?;
+    let (last_end_ns, by_count) = (worker.recorder.last_end_ns(), worker.ended_by_count());
+    Ok(Harvest { log, last_end_ns, by_count, usage })
+}
+
+/// Tells of each shortage once.
+fn on_shortage(notes: Sender<Note>, start_ns: u64) -> Box<dyn Fn(Shortage)> {
+    let told = RefCell::new(std::collections::BTreeSet::new());
+    Box::new(move |what| {
+        if !told.borrow_mut().insert(what) {
+            return;
+        }
+        let (name, message, advice) = match what {
+            Shortage::Descriptors => {
+                ("out_of_descriptors", "no file descriptor left for a connection", advice::DESCRIPTORS)
+            }
+            Shortage::Ports => ("out_of_ports", "no local port left for a connection", advice::PORTS),
+            Shortage::Connections => {
+                ("out_of_connections", "limits.max_connections was reached", advice::CONNECTIONS)
+            }
+        };
+        let now_ns = crate::transport::reactor::monotonic_ns();
+        let t_us = (now_ns as i64 - start_ns as i64) / 1000;
+        tell(&notes, Note::Finding(Finding { name, t_us, value: 1.0, message: message.into(), advice }));
+    })
+}

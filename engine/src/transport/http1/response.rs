@@ -1,0 +1,306 @@
+//! Reads one answer from pieces of any size.
+use super::body::{Chunk, Framing};
+use memchr::memmem::Finder;
+use std::mem::MaybeUninit;
+
+/// Headers in one answer at most.
+const MAX_HEADERS: usize = 128;
+/// Of an instance's name at most; longer ones are cut.
+const MAX_INSTANCE_BYTES: usize = 128;
+
+/// Why reading an answer ended badly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// This is not HTTP.
+    Protocol,
+    /// A bound on headers or body was passed.
+    TooLarge,
+    /// The connection ended before the answer was complete.
+    Closed,
+}
+
+/// How far reading has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The answer is not complete.
+    More,
+    /// It is; this many bytes of the last piece belonged to it.
+    Done(usize),
+}
+
+/// What has to be known of the request and its expectations.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// It was a HEAD request.
+    pub head: bool,
+    /// The header that names the instance.
+    pub instance_header: Option<&'a str>,
+    /// What the body must hold.
+    pub contains: Option<&'a Finder<'static>>,
+    /// Bound on all heads and trailers together.
+    pub max_header_bytes: u64,
+    /// Bound on the content.
+    pub max_body_bytes: u64,
+}
+
+/// State of one answer; buffers are kept from one to the next.
+#[derive(Default)]
+pub struct Decoder {
+    framing: Option<Framing>,
+    /// A head that came in pieces.
+    partial: Vec<u8>,
+    /// The last bytes of the content, in which what is looked for may have begun.
+    tail: Vec<u8>,
+    /// Name of the instance, as answered.
+    instance: Vec<u8>,
+    header_bytes: u64,
+    body_bytes: u64,
+    status: u16,
+    keep_alive: bool,
+    found: bool,
+}
+
+impl Decoder {
+    /// Before every request.
+    pub fn reset(&mut self) {
+        self.framing = None;
+        self.partial.clear();
+        self.tail.clear();
+        self.instance.clear();
+        self.header_bytes = 0;
+        self.body_bytes = 0;
+        self.status = 0;
+        self.keep_alive = false;
+        self.found = false;
+    }
+
+    /// Status of the answer; 0 before its head is complete.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The connection may serve another request.
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive
+    }
+
+    /// The body held what was looked for.
+    pub fn found(&self) -> bool {
+        self.found
+    }
+
+    /// The instance as the answer names it; empty if it does not.
+    pub fn instance(&self) -> &[u8] {
+        &self.instance
+    }
+
+    /// The connection ended: that completes an answer without a length.
+    pub fn end(&mut self) -> Result<(), Fault> {
+        if self.framing == Some(Framing::UntilClose) { Ok(()) } else { Err(Fault::Closed) }
+    }
+
+    /// Takes the next piece in.
+    pub fn feed(&mut self, data: &[u8], facts: &Facts<'_>) -> Result<Progress, Fault> {
+        let mut used = 0;
+        while self.framing.is_none() {
+            let Some(head) = self.head(&data[used..], facts)? else { return Ok(Progress::More) };
+            used += head;
+            if self.framing == Some(Framing::Length(0)) {
+                return Ok(Progress::Done(used));
+            }
+        }
+        self.content(data, used, facts)
+    }
+
+    fn content(&mut self, data: &[u8], mut used: usize, facts: &Facts<'_>) -> Result<Progress, Fault> {
+        let Some(mut framing) = self.framing else { return Ok(Progress::More) };
+        while used < data.len() {
+            let piece = framing.advance(&data[used..])?;
+            let end = used + piece.used;
+            if let Some(finder) = facts.contains {
+                self.search(finder, &data[end - piece.content..end]);
+            }
+            used = end;
+            self.body_bytes += piece.content as u64;
+            self.header_bytes += (piece.used - piece.content) as u64;
+            if self.body_bytes > facts.max_body_bytes || self.header_overrun(facts) {
+                return Err(Fault::TooLarge);
+            }
+            if piece.done {
+                return Ok(Progress::Done(used));
+            }
+        }
+        self.framing = Some(framing);
+        Ok(Progress::More)
+    }
+
+    /// The framing of chunks counts as headers, and may cost more of them the longer the body is.
+    fn header_overrun(&self, facts: &Facts<'_>) -> bool {
+        self.header_bytes > facts.max_header_bytes.saturating_add(self.body_bytes.saturating_mul(8))
+    }
+
+    /// Reads a head; gives the bytes of `data` that belonged to it, or none if it is not complete.
+    fn head(&mut self, data: &[u8], facts: &Facts<'_>) -> Result<Option<usize>, Fault> {
+        if data.is_empty() {
+            return Ok(None);
+        }
+        if self.partial.is_empty() {
+            return match self.parse(data, facts)? {
+                Some(used) => Ok(Some(used)),
+                None => self.keep(data, facts),
+            };
+        }
+        let mut partial = std::mem::take(&mut self.partial);
+        let before = partial.len();
+        partial.extend_from_slice(data);
+        // Only a line end after a line end can complete a head: a server that drips costs no parse per byte.
+        let from = before.saturating_sub(3);
+        let complete = partial[from..].windows(2).any(|w| w == b"\n\n" || w == b"\n\r");
+        let parsed = if complete { self.parse(&partial, facts)? } else { None };
+        let Some(used) = parsed else {
+            self.partial = partial;
+            return self.bound(facts);
+        };
+        partial.clear();
+        self.partial = partial;
+        Ok(Some(used - before))
+    }
+
+    fn keep(&mut self, data: &[u8], facts: &Facts<'_>) -> Result<Option<usize>, Fault> {
+        self.partial.extend_from_slice(data);
+        self.bound(facts)
+    }
+
+    fn bound(&self, facts: &Facts<'_>) -> Result<Option<usize>, Fault> {
+        let bytes = self.header_bytes + self.partial.len() as u64;
+        if bytes > facts.max_header_bytes { Err(Fault::TooLarge) } else { Ok(None) }
+    }
+
+    fn parse(&mut self, bytes: &[u8], facts: &Facts<'_>) -> Result<Option<usize>, Fault> {
+        let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+        let mut response = httparse::Response::new(&mut []);
+        let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+            &mut response,
+            bytes,
+            &mut headers,
+        );
+        let used = match parsed {
+            Ok(httparse::Status::Complete(used)) => used,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => return Err(Fault::TooLarge),
+            Err(_) => return Err(Fault::Protocol),
+        };
+        self.header_bytes += used as u64;
+        if self.header_bytes > facts.max_header_bytes {
+            return Err(Fault::TooLarge);
+        }
+        let status = response.code.unwrap_or(0);
+        if (100..200).contains(&status) {
+            // An interim answer is skipped; a switch of protocols was never asked for.
+            return if status == 101 { Err(Fault::Protocol) } else { Ok(Some(used)) };
+        }
+        if !(200..=999).contains(&status) {
+            return Err(Fault::Protocol);
+        }
+        self.status = status;
+        self.interpret(response.version == Some(1), response.headers, facts)?;
+        Ok(Some(used))
+    }
+
+    /// Finds the framing (RFC 9112, section 6.3) and what else is of interest among the headers.
+    fn interpret(
+        &mut self,
+        v11: bool,
+        headers: &[httparse::Header<'_>],
+        facts: &Facts<'_>,
+    ) -> Result<(), Fault> {
+        let (mut length, mut chunked, mut coded) = (None, false, false);
+        let (mut close, mut keep) = (false, false);
+        for header in headers {
+            let (name, value) = (header.name, header.value);
+            // Compared by length first: most headers are none of these.
+            match name.len() {
+                14 if name.eq_ignore_ascii_case("content-length") => {
+                    let new = parse_length(value)?;
+                    if length.is_some_and(|old| old != new) {
+                        return Err(Fault::Protocol);
+                    }
+                    length = Some(new);
+                }
+                17 if name.eq_ignore_ascii_case("transfer-encoding") => {
+                    coded = true;
+                    chunked = tokens(value).last().is_some_and(|t| t.eq_ignore_ascii_case(b"chunked"));
+                }
+                10 if name.eq_ignore_ascii_case("connection") => {
+                    close |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"close"));
+                    keep |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"keep-alive"));
+                }
+                _ => {}
+            }
+            if facts.instance_header.is_some_and(|wanted| name.eq_ignore_ascii_case(wanted)) {
+                self.instance.clear();
+                self.instance.extend_from_slice(&value[..value.len().min(MAX_INSTANCE_BYTES)]);
+            }
+        }
+        self.keep_alive = if v11 { !close } else { keep && !close };
+        let framing = if facts.head || matches!(self.status, 204 | 304) {
+            Framing::Length(0)
+        } else if chunked {
+            // A length beside it is an attempt to smuggle, or a mistake: what follows cannot be trusted.
+            self.keep_alive &= length.is_none();
+            Framing::Chunked(Chunk::START)
+        } else if coded {
+            Framing::UntilClose
+        } else {
+            length.map_or(Framing::UntilClose, Framing::Length)
+        };
+        if framing == Framing::UntilClose {
+            self.keep_alive = false;
+        }
+        if matches!(framing, Framing::Length(n) if n > facts.max_body_bytes) {
+            return Err(Fault::TooLarge);
+        }
+        self.framing = Some(framing);
+        Ok(())
+    }
+
+    /// Looks for a text that may be spread over pieces.
+    fn search(&mut self, finder: &Finder<'static>, piece: &[u8]) {
+        if self.found || piece.is_empty() {
+            return;
+        }
+        let overlap = finder.needle().len().saturating_sub(1);
+        if !self.tail.is_empty() {
+            self.tail.extend_from_slice(&piece[..piece.len().min(overlap)]);
+            self.found = finder.find(&self.tail).is_some();
+        }
+        self.found |= finder.find(piece).is_some();
+        if piece.len() >= overlap {
+            self.tail.clear();
+            self.tail.extend_from_slice(&piece[piece.len() - overlap..]);
+        } else {
+            if self.tail.is_empty() {
+                self.tail.extend_from_slice(piece);
+            }
+            let excess = self.tail.len().saturating_sub(overlap);
+            self.tail.drain(..excess);
+        }
+    }
+}
+
+fn parse_length(value: &[u8]) -> Result<u64, Fault> {
+    let text = std::str::from_utf8(value).map_err(|_| Fault::Protocol)?.trim();
+    // `parse` alone would take a sign.
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Fault::Protocol);
+    }
+    text.parse().map_err(|_| Fault::TooLarge)
+}
+
+fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|b| *b == b',').map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;
