@@ -21,8 +21,8 @@ LEAST_BLOCKS = 2
 def contrasts(answer: Answer, treatments: Sequence[Treatment]) -> tuple[tuple[str, str], ...]:
     """List the declared comparisons as (treatment id, baseline id), in the order of the file.
 
-    With a treatment as baseline, every other treatment is compared with it. With a level of one factor as baseline, every
-    treatment with another level is compared with the one that differs in nothing else. With ``all-pairs``, every later
+    With a treatment as baseline, every other treatment is compared with it. With a level of one factor as baseline,
+    every treatment with another level is compared with the one that differs in nothing else. With ``all-pairs``, every later
     treatment is compared with every earlier one.
 
     Raises
@@ -33,7 +33,9 @@ def contrasts(answer: Answer, treatments: Sequence[Treatment]) -> tuple[tuple[st
     if answer.contrasts == "all-pairs":
         return tuple((b.id, a.id) for a, b in itertools.combinations(treatments, 2))
     if answer.baseline is None:
-        raise ValueError("`baseline` is missing; name a treatment or a level, or write `contrasts: all-pairs`")
+        raise ValueError(
+            "`baseline` is missing; name a treatment or a level, or write `contrasts: all-pairs`"
+        )
     if any(t.id == answer.baseline for t in treatments):
         return tuple((t.id, answer.baseline) for t in treatments if t.id != answer.baseline)
     factor = _baseline_factor(answer.baseline, treatments)
@@ -41,7 +43,9 @@ def contrasts(answer: Answer, treatments: Sequence[Treatment]) -> tuple[tuple[st
     for treatment in treatments:
         if as_text(treatment.levels[factor]) == answer.baseline:
             continue
-        partner = next((t for t in treatments if _differs_only_in(factor, t, treatment, answer.baseline)), None)
+        partner = next(
+            (t for t in treatments if _differs_only_in(factor, t, treatment, answer.baseline)), None
+        )
         if partner is not None:
             found.append((treatment.id, partner.id))
     return tuple(found)

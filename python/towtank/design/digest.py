@@ -21,7 +21,9 @@ MOST_LINES = 50
 
 def digest(experiment: ExperimentSpec, treatments: Sequence[Treatment]) -> str:
     """SHA-256, as hex, over the canonical JSON of everything that matters."""
-    text = json.dumps(_compared(experiment, treatments), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        _compared(experiment, treatments), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -73,7 +75,9 @@ def difference(old: Plan, new: Plan) -> list[str]:
             lines.append(f"{key} ({'every treatment' if every else ', '.join(where)}): {was} → {now}")
     order_before = [t.id for t in old.treatments]
     if not lines and order_before != [t.id for t in new.treatments]:
-        lines.append(f"order of treatments: {', '.join(order_before)} → {', '.join(t.id for t in new.treatments)}")
+        lines.append(
+            f"order of treatments: {', '.join(order_before)} → {', '.join(t.id for t in new.treatments)}"
+        )
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more"]
     return lines
@@ -82,7 +86,7 @@ def difference(old: Plan, new: Plan) -> list[str]:
 _ABSENT = "(absent)"
 
 
-def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _flat(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(value, dict) and value:
         for key, below in value.items():
             yield from _flat(below, (*path, str(key)))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     DocumentStartEvent,
+    Event,
     MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
@@ -42,11 +43,13 @@ MAX_NODES = 20_000
 MAX_DEPTH = 40
 """Nesting of mappings and lists."""
 
-_INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
-_OCTAL = re.compile(r"0o[0-7]{1,300}")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,300}")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"([-+]?)\.(inf|Inf|INF)")
+_NUMBERS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] = (
+    (re.compile(r"[-+]?[0-9]{1,300}"), int),
+    (re.compile(r"0o[0-7]{1,300}"), lambda text: int(text, 8)),
+    (re.compile(r"0x[0-9a-fA-F]{1,300}"), lambda text: int(text, 16)),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?\.(inf|Inf|INF)"), lambda text: float(text.replace(".", ""))),
+)
 _WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -110,7 +113,7 @@ class Entry:
     node: Node
 
 
-def plain(node: Node, as_text: frozenset[tuple[str | int, ...]] = frozenset()) -> Any:
+def plain(node: Node, as_text: frozenset[tuple[str | int, ...]] = frozenset()) -> Any:  # noqa: ANN401
     """Turn a tree into dictionaries, lists and values.
 
     Parameters
@@ -121,7 +124,7 @@ def plain(node: Node, as_text: frozenset[tuple[str | int, ...]] = frozenset()) -
     return _plain(node, as_text, ())
 
 
-def _plain(node: Node, as_text: frozenset[tuple[str | int, ...]], at: tuple[str | int, ...]) -> Any:
+def _plain(node: Node, as_text: frozenset[tuple[str | int, ...]], at: tuple[str | int, ...]) -> object:
     if isinstance(node, Scalar):
         return node.text if at in as_text else node.value
     if isinstance(node, Sequence):
@@ -165,7 +168,9 @@ def read_document(path: Path, shown_as: str, problems: Problems) -> tuple[Node |
         problems.add(start, "", "the path cannot name a file: it has a null character in it")
         return None, ""
     if len(raw) > MAX_FILE_BYTES:
-        problems.add(start, "", f"the file is larger than {MAX_FILE_BYTES // 1024} KiB, which no experiment needs")
+        problems.add(
+            start, "", f"the file is larger than {MAX_FILE_BYTES // 1024} KiB, which no experiment needs"
+        )
         return None, ""
     try:
         text = raw.decode("utf-8-sig")
@@ -257,7 +262,7 @@ class _Composer:
         self._documents = 0
         self._total = 0
 
-    def feed(self, event: Any) -> None:
+    def feed(self, event: Event) -> None:
         """Take one event."""
         if isinstance(event, ScalarEvent):
             self._no_tag(event)
@@ -271,7 +276,7 @@ class _Composer:
         elif isinstance(event, DocumentStartEvent):
             self._document(event)
 
-    def _place(self, event: Any) -> Place:
+    def _place(self, event: Event) -> Place:
         return Place(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _path(self) -> str:
@@ -283,17 +288,15 @@ class _Composer:
                 parts.append(f".{level.key[1]}")
         return "".join(parts).removeprefix(".")
 
-    def _document(self, event: Any) -> None:
+    def _document(self, event: DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > 1:
             self._problems.add(self._place(event), "", "a second document; a file holds one")
             raise _GivenUpError
         if event.tags:
-            self._problems.add(
-                self._place(event), "", "tag directives are not allowed in an experiment file"
-            )
+            self._problems.add(self._place(event), "", "tag directives are not allowed in an experiment file")
 
-    def _no_tag(self, event: Any) -> None:
+    def _no_tag(self, event: ScalarEvent | MappingStartEvent | SequenceStartEvent) -> None:
         tag = event.tag
         if tag is not None:
             self._problems.add(
@@ -302,19 +305,17 @@ class _Composer:
                 f"the tag {str(tag)[:60]!r} is not allowed; an experiment file has plain values only",
             )
 
-    def _scalar(self, event: Any) -> Scalar:
+    def _scalar(self, event: ScalarEvent) -> Scalar:
         place = self._place(event)
         is_plain = event.style in (None, "") and event.implicit[0]
         text: str = event.value
         value = resolve(text) if is_plain else text
         return Scalar(place, value, text, plain=is_plain)
 
-    def _open(self, event: Any) -> None:
+    def _open(self, event: MappingStartEvent | SequenceStartEvent) -> None:
         self._no_tag(event)
         if len(self._stack) >= MAX_DEPTH:
-            self._problems.add(
-                self._place(event), self._path(), f"nested deeper than {MAX_DEPTH} levels"
-            )
+            self._problems.add(self._place(event), self._path(), f"nested deeper than {MAX_DEPTH} levels")
             raise _GivenUpError
         is_mapping = isinstance(event, MappingStartEvent)
         self._stack.append(_Open(self._place(event), event.anchor, is_mapping))
@@ -330,7 +331,7 @@ class _Composer:
             node = Sequence(done.place, tuple(done.items))
         self._add(node, done.size, done.anchor)
 
-    def _alias(self, event: Any) -> None:
+    def _alias(self, event: AliasEvent) -> None:
         place = self._place(event)
         name = event.anchor
         if any(level.anchor == name for level in self._stack):
@@ -352,9 +353,7 @@ class _Composer:
     def _count(self, place: Place, size: int) -> None:
         self._total += size
         if self._total > MAX_NODES:
-            self._problems.add(
-                place, self._path(), f"the file unfolds into more than {MAX_NODES:,} values"
-            )
+            self._problems.add(place, self._path(), f"the file unfolds into more than {MAX_NODES:,} values")
             raise _GivenUpError
 
     def _attach(self, node: Node, size: int, place: Place) -> None:
@@ -402,9 +401,7 @@ class _Composer:
         many = source.items if isinstance(source, Sequence) else (source,)
         for one in many:
             if not isinstance(one, Mapping):
-                self._problems.add(
-                    one.place, self._path(), "`<<` takes a mapping, such as `<<: *name`"
-                )
+                self._problems.add(one.place, self._path(), "`<<` takes a mapping, such as `<<: *name`")
                 continue
             for key, entry in one.entries.items():
                 into.entries.setdefault(key, entry)
@@ -414,15 +411,7 @@ def resolve(text: str) -> bool | int | float | str | None:
     """Give a plain scalar its meaning by the YAML 1.2 core schema: ``no`` is text, ``010`` is ten."""
     if text in _WORDS:
         return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if _OCTAL.fullmatch(text):
-        return int(text[2:], 8)
-    if _HEXADECIMAL.fullmatch(text):
-        return int(text[2:], 16)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    infinity = _INFINITY.fullmatch(text)
-    if infinity:
-        return -math.inf if infinity.group(1) == "-" else math.inf
+    for pattern, read in _NUMBERS:
+        if pattern.fullmatch(text):
+            return read(text)
     return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from towtank.design.document import Entry, Mapping, Node, Scalar, Sequence, scalars
+from towtank.design.document import Entry, Node, Scalar, Sequence, scalars
 from towtank.design.problems import Problems
 from towtank.design.template import (
     Environment,
@@ -12,8 +12,12 @@ from towtank.design.template import (
     as_text,
     compile_template,
     has_template,
+    unknown_name,
 )
 from towtank.design.validation import Path, joined
+
+UNKNOWN = object()
+"""Stands where an expression has no value."""
 
 
 class Expansion:
@@ -23,10 +27,13 @@ class Expansion:
     ----------
     problems : Problems
         Where expressions that cannot be read or worked out are said.
+    unusable : frozenset of str
+        Factors whose levels are wrong: what needs them has no value, and that has been said.
     """
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, unusable: frozenset[str] = frozenset()) -> None:
         self._problems = problems
+        self._unusable = unusable
         self._names: dict[int, tuple[Node, frozenset[str]]] = {}
 
     def names(self, node: Node) -> frozenset[str]:
@@ -45,44 +52,46 @@ class Expansion:
         self._names[id(node)] = (node, frozenset(found))
         return frozenset(found)
 
-    def expand(self, node: Node, environment: Environment, path: Path) -> Node | None:
-        """Return the tree with every expression worked out; None when one of them failed."""
-        before = self._failures
-        expanded = self._expand(node, environment, path)
-        return expanded if self._failures == before else None
+    def expand(self, node: Node, environment: Environment, path: Path) -> Node:
+        """Return the tree with every expression worked out.
 
-    _failures = 0
-
-    def _expand(self, node: Node, environment: Environment, path: Path) -> Node:
+        One that fails leaves `UNKNOWN`, and its place is muted: the rest of the tree can still be checked.
+        """
         if isinstance(node, Scalar):
             return self._scalar(node, environment, path)
         if isinstance(node, Sequence):
-            items = tuple(self._expand(n, environment, (*path, i)) for i, n in enumerate(node.items))
-            return node if all(a is b for a, b in zip(items, node.items, strict=True)) else replace(node, items=items)
+            items = tuple(self.expand(n, environment, (*path, i)) for i, n in enumerate(node.items))
+            same = all(a is b for a, b in zip(items, node.items, strict=True))
+            return node if same else replace(node, items=items)
         entries: dict[str, Entry] = {}
-        changed = False
         for key, entry in node.entries.items():
             if has_template(key):
-                self._fail(entry, (*path, key))
-            below = self._expand(entry.node, environment, (*path, key))
-            changed = changed or below is not entry.node
+                self._problems.add(
+                    entry.place, joined((*path, key)), "a key cannot be an expression; only values can"
+                )
+            below = self.expand(entry.node, environment, (*path, key))
             entries[key] = entry if below is entry.node else Entry(entry.place, below)
-        return replace(node, entries=entries) if changed else node
-
-    def _fail(self, entry: Entry, path: Path) -> None:
-        self._failures += 1
-        self._problems.add(entry.place, joined(path), "a key cannot be an expression; only values can")
+        same = all(entries[key] is node.entries[key] for key in entries)
+        return node if same else replace(node, entries=entries)
 
     def _scalar(self, node: Scalar, environment: Environment, path: Path) -> Scalar:
         if not isinstance(node.value, str) or not has_template(node.value):
             return node
         try:
-            value = compile_template(node.value).expand(environment)
+            template = compile_template(node.value)
+            if template.names & self._unusable:
+                for name in sorted(template.names - self._unusable - set(environment)):
+                    raise unknown_name(name, {*environment, *self._unusable})
+                value: object = UNKNOWN
+            else:
+                value = template.expand(environment)
         except TemplateError as error:
-            self._failures += 1
             self._problems.add(node.place, joined(path), error.message, error.hint)
-            return node
-        return Scalar(node.place, value, as_text(value), plain=not isinstance(value, str))
+            value = UNKNOWN
+        if value is UNKNOWN:
+            self._problems.mute(node.place)
+            return Scalar(node.place, value, "", plain=False)  # type: ignore[arg-type]  # no model accepts it
+        return Scalar(node.place, value, as_text(value), plain=not isinstance(value, str))  # type: ignore[arg-type]
 
 
 def refuse_expressions(node: Node, path: Path, problems: Problems) -> None:

@@ -86,9 +86,7 @@ class ExperimentFile(Model):
     answer: Answer | None = Field(
         None, description="what is claimed; everything else in the report is exploratory"
     )
-    repetitions: Repetitions = Field(
-        8, description="runs of each treatment: a number, or a two-stage rule"
-    )
+    repetitions: Repetitions = Field(8, description="runs of each treatment: a number, or a two-stage rule")
     order: Literal["randomized-blocks", "listed"] = Field(
         "randomized-blocks", description="the order of the runs; each block is one run of every treatment"
     )
@@ -109,9 +107,7 @@ class ExperimentFile(Model):
     fixtures: dict[Slug, FixtureFile] = Field(
         {}, description="what several runs share and what outlives a run, such as a prepared database"
     )
-    deployments: dict[Slug, Any] = Field(
-        min_length=1, description="how the application is deployed, by name"
-    )
+    deployments: dict[Slug, Any] = Field(min_length=1, description="how the application is deployed, by name")
     workloads: dict[Slug, WorkloadFile] = Field(
         min_length=1, description="what is driven against it, by name"
     )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from towtank.design.document import Mapping, Node, Scalar, Sequence
+from towtank.design.document import Entry, Mapping, Node, Scalar, Sequence
 from towtank.design.model import Scalar as Level
 from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.template import FUNCTIONS, NAME, as_text
@@ -117,13 +117,17 @@ class PartialLevels:
         return all(same(combination[name], level) for name, level in self.levels.items())
 
 
-def read_partial(root: Mapping, key: str, factors: dict[str, Factor], problems: Problems) -> list[PartialLevels]:
+def read_partial(
+    root: Mapping, key: str, factors: dict[str, Factor], problems: Problems
+) -> list[PartialLevels]:
     """Read `exclude` or `include`; the levels of `exclude` must be listed ones."""
     node = root.get(key)
     if node is None:
         return []
     if not isinstance(node, Sequence):
-        problems.add(node.place, key, f"allowed is a list of maps, such as [{{{next(iter(factors), 'users')}: …}}]")
+        problems.add(
+            node.place, key, f"allowed is a list of maps, such as [{{{next(iter(factors), 'users')}: …}}]"
+        )
         return []
     found: list[PartialLevels] = []
     for index, item in enumerate(node.items):
@@ -135,7 +139,12 @@ def read_partial(root: Mapping, key: str, factors: dict[str, Factor], problems: 
         levels = {
             name: level
             for name, entry in item.entries.items()
-            if (level := _partial_level(name, entry.place, entry.node, path, key, factors, problems)) is not None
+            if (
+                level := _partial_level(
+                    name, entry, f"{path}.{name}", factors, problems, listed=key == "exclude"
+                )
+            )
+            is not None
         }
         if len(problems) == before:
             found.append(PartialLevels(item.place, path, levels))
@@ -143,11 +152,16 @@ def read_partial(root: Mapping, key: str, factors: dict[str, Factor], problems: 
 
 
 def _partial_level(
-    name: str, place: Place, node: Node, path: str, key: str, factors: dict[str, Factor], problems: Problems
+    name: str, entry: Entry, here: str, factors: dict[str, Factor], problems: Problems, *, listed: bool
 ) -> Level | None:
-    here = f"{path}.{name}"
+    place, node = entry.place, entry.node
     if name not in factors:
-        problems.add(place, here, f"there is no factor {name!r}; factors are {listing(factors)}", nearest(name, factors))
+        problems.add(
+            place,
+            here,
+            f"there is no factor {name!r}; factors are {listing(factors)}",
+            nearest(name, factors),
+        )
         return None
     if not isinstance(node, Scalar):
         problems.add(node.place, here, "a level is text, a number, true or false")
@@ -157,9 +171,9 @@ def _partial_level(
         problems.add(node.place, here, reason)
         return None
     value = node.value
-    listed = factors[name].levels
-    if key == "exclude" and value is not None and not any(same(value, level) for level in listed):
-        texts = [as_text(level) for level in listed]
+    levels = factors[name].levels
+    if listed and value is not None and not any(same(value, level) for level in levels):
+        texts = [as_text(level) for level in levels]
         problems.add(
             node.place,
             here,
@@ -170,9 +184,7 @@ def _partial_level(
     return value
 
 
-def combinations(
-    root: Mapping, factors: dict[str, Factor], problems: Problems
-) -> list[tuple[Levels, Place]]:
+def combinations(root: Mapping, factors: dict[str, Factor], problems: Problems) -> list[tuple[Levels, Place]]:
     """List all treatments in the order of the file, the included ones last, each with the place it comes from.
 
     Empty when there are problems with the factors, or too many treatments.
@@ -185,12 +197,12 @@ def combinations(
     count = math.prod(len(f.levels) for f in factors.values())
     if count > MAX_TREATMENTS:
         sizes = " × ".join(str(len(f.levels)) for f in factors.values())
-        problems.add(start, "factors", f"{sizes} = {count:,} treatments; at most {MAX_TREATMENTS:,} are allowed")
+        problems.add(
+            start, "factors", f"{sizes} = {count:,} treatments; at most {MAX_TREATMENTS:,} are allowed"
+        )
         return []
     found = [
-        (levels, start)
-        for levels in _crossed(factors, {})
-        if not any(e.matches(levels) for e in excluded)
+        (levels, start) for levels in _crossed(factors, {}) if not any(e.matches(levels) for e in excluded)
     ]
     if not found and not included:
         place = root.key_place("exclude")
@@ -212,7 +224,9 @@ def _add_included(
     for one in included:
         count = math.prod(len(f.levels) for f in factors.values() if f.name not in one.levels)
         if len(found) + count > MAX_TREATMENTS:
-            problems.add(one.place, one.path, f"adds {count:,} treatments; at most {MAX_TREATMENTS:,} are allowed")
+            problems.add(
+                one.place, one.path, f"adds {count:,} treatments; at most {MAX_TREATMENTS:,} are allowed"
+            )
             return False
         new = [levels for levels in _crossed(factors, one.levels) if _key(levels) not in known]
         if not new:
@@ -230,7 +244,9 @@ def _crossed(factors: dict[str, Factor], fixed: Levels) -> Iterator[Levels]:
 
 def _key(levels: Levels) -> tuple[tuple[str, str], ...]:
     """Make levels comparable without 1 == true."""
-    return tuple((type(v).__name__ if isinstance(v, str | bool) else "number", as_text(v)) for v in levels.values())
+    return tuple(
+        (type(v).__name__ if isinstance(v, str | bool) else "number", as_text(v)) for v in levels.values()
+    )
 
 
 def treatment_ids(treatments: list[Levels], fallback: str) -> list[str]:

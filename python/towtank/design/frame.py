@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as SequenceType
-
-from towtank.design.answer import LEAST_BLOCKS, contrasts, least_blocks, most_blocks
 from towtank.design.document import Mapping, Node, Scalar, Sequence
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
-from towtank.design.factors import Factor
-from towtank.design.model import Adaptive, Answer, ExperimentSpec
-from towtank.design.order import plot_key
-from towtank.design.plan import Treatment
+from towtank.design.factors import Factor, Levels
+from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.template import as_text
+from towtank.design.treatment import Parts
 from towtank.design.validation import validated
 from towtank.variables import known_names, variable
 
-MAX_RUNS = 10_000
+_LATER = {
+    "faults": "this version of Towtank knows no faults yet",
+    "cost": "this version of Towtank knows no prices yet",
+}
+"""Keys of the design that a later version brings; a guess at a misspelling would mislead."""
 
 
 def check_keys(root: Mapping, problems: Problems) -> None:
@@ -25,7 +25,12 @@ def check_keys(root: Mapping, problems: Problems) -> None:
     known = tuple(ExperimentFile.model_fields)
     for key, entry in root.entries.items():
         if key not in known:
-            problems.add(entry.place, key, f"unknown key {key!r}; allowed are {listing(known)}", nearest(key, known))
+            problems.add(
+                entry.place,
+                key,
+                f"unknown key {key!r}; allowed are {listing(known)}",
+                _LATER.get(key) or nearest(key, known),
+            )
     for key in ("experiment", "question", "deployments", "workloads"):
         if key not in root.entries:
             problems.add(Place(root.place.file), key, f"the key {key!r} is missing here")
@@ -36,7 +41,9 @@ def check_keys(root: Mapping, problems: Problems) -> None:
 
 
 def read_frame(
-    root: Mapping, factors: dict[str, Factor], profile: str | None, overrides: dict[str, str], problems: Problems
+    root: Mapping,
+    factors: dict[str, Factor],
+    problems: Problems,
 ) -> ExperimentSpec | None:
     """Validate the frame; None when it has problems, which are then said."""
     spec = validated(ExperimentSpec, root.only(set(FRAME_KEYS)), (), Place(root.place.file), problems)
@@ -52,7 +59,7 @@ def read_frame(
         return None
     _check_numbers(root, spec, problems)
     levels = {name: tuple(factor.levels) for name, factor in factors.items()}
-    return spec.model_copy(update={"factors": levels, "profile": profile, "overrides": overrides})
+    return spec.model_copy(update={"factors": levels})
 
 
 def _check_variables(node: Node | None, path: str, problems: Problems) -> None:
@@ -76,7 +83,8 @@ def _check_variable(name: str, place: Place, path: str, problems: Problems) -> N
         problems.add(
             place,
             path,
-            f"there is no response variable {name!r}; there are {listing(known)}, and any other percentile such as p97.5",
+            f"there is no response variable {name!r}; there are {listing(known)}, and any other percentile such as "
+            "p97.5",
             nearest(name, known),
         )
 
@@ -98,11 +106,15 @@ def _check_numbers(root: Mapping, spec: ExperimentSpec, problems: Problems) -> N
         return
     if not 0.5 <= answer.confidence < 1:
         problems.add(
-            node.key_place("confidence"), "answer.confidence", f"{answer.confidence:g} cannot be reached; allowed is 50% to below 100%"
+            node.key_place("confidence"),
+            "answer.confidence",
+            f"{answer.confidence:g} cannot be reached; allowed is 50% to below 100%",
         )
     if not 0 < answer.matters < 1:
         problems.add(
-            node.key_place("matters"), "answer.matters", f"{answer.matters:g} decides nothing; allowed is above 0% and below 100%"
+            node.key_place("matters"),
+            "answer.matters",
+            f"{answer.matters:g} decides nothing; allowed is above 0% and below 100%",
         )
 
 
@@ -144,75 +156,27 @@ def _only(root: Mapping, factors: dict[str, Factor], kind: str, problems: Proble
     return None
 
 
-def check_design(
-    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment], problems: Problems
-) -> None:
-    """Say designs that are too large, or that cannot decide their question."""
-    count = len(treatments) * most_blocks(spec)
-    if count > MAX_RUNS:
-        problems.add(
-            root.key_place("repetitions"),
-            "repetitions",
-            f"{len(treatments):,} treatments × {most_blocks(spec):,} repetitions = {count:,} runs; at most {MAX_RUNS:,} are allowed",
-        )
-    _check_lifetimes(root, spec, treatments, problems)
-    if spec.answer is not None:
-        _check_answer(root, spec, spec.answer, treatments, problems)
-
-
-def _check_lifetimes(
-    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment], problems: Problems
-) -> None:
-    outlives = [t for t in treatments if t.spec.deploy != "per-run"]
-    if (outlives or "fixtures" in root.entries) and "reset" not in root.entries:
-        what = f"deployment {outlives[0].spec.deployment_name!r} outlives a run" if outlives else "there is a fixture"
-        place = root.key_place("fixtures") if not outlives else root.key_place("deployments")
-        problems.add(
-            place,
-            "reset",
-            f"`reset` is missing: {what}, so say what happens to the data before each run",
-            "write `reset: none` when data stays as it is; it is then named among the threats to validity",
-        )
-    once = {plot_key(t) for t in treatments if t.spec.deploy == "once"}
-    rest = any(t.spec.deploy != "once" for t in treatments)
-    if isinstance(spec.repetitions, Adaptive) and len(once) + rest > 1:
-        problems.add(
-            root.key_place("repetitions"),
-            "repetitions",
-            "the number of blocks is decided after the pilot, and `deploy: once` needs all blocks of a deployment together",
-            "use `deploy: per-block`, or a fixed number of repetitions",
-        )
-
-
-def _check_answer(
-    root: Mapping, spec: ExperimentSpec, answer: Answer, treatments: SequenceType[Treatment], problems: Problems
-) -> None:
-    node = root.get("answer")
-    assert isinstance(node, Mapping)  # noqa: S101 - the model has accepted it
-    if len(treatments) < 2:
-        problems.add(root.key_place("answer"), "answer", "there is one treatment only: nothing to compare it with")
-        return
-    if least_blocks(spec) < LEAST_BLOCKS:
-        problems.add(
-            root.key_place("repetitions"),
-            "repetitions",
-            f"{least_blocks(spec)} repetition cannot decide the question: an interval needs at least {LEAST_BLOCKS}",
-            "leave `answer` out to explore only",
-        )
-    try:
-        found = contrasts(answer, treatments)
-    except ValueError as error:
-        baseline = node.get("baseline")
-        place = baseline.place if baseline is not None else root.key_place("answer")
-        ids = [t.id for t in treatments]
-        levels = [as_text(level) for t in treatments for level in t.levels.values()]
-        known = tuple(dict.fromkeys((*levels, *ids)))
-        hint = nearest(answer.baseline, known) if answer.baseline else ""
-        problems.add(place, "answer.baseline", f"{error}; there are {listing(known)}", hint)
-        return
-    if not found:
-        problems.add(
-            node.key_place("baseline"),
-            "answer.baseline",
-            f"nothing can be compared with {answer.baseline!r}: no treatment differs from one of it in this factor only",
-        )
+def parts_of(
+    root: Mapping,
+    levels: Levels,
+    place: Place,
+    only: tuple[str | None, str | None],
+    problems: Problems,
+) -> Parts | None:
+    """Find the deployment and workload of one treatment; None when they do not exist, which is said at `place`."""
+    chosen: list[str] = []
+    for kind, single in zip(("deployment", "workload"), only, strict=True):
+        level = levels.get(kind, single)
+        node = root.get(f"{kind}s")
+        known = tuple(node.entries) if isinstance(node, Mapping) else ()
+        if not isinstance(level, str) or level not in known:
+            if level is not None and place != root.key_place("factors"):
+                problems.add(
+                    place,
+                    kind,
+                    f"there is no {kind} {shown(level)}; there are {listing(known)}",
+                    nearest(as_text(level), known),
+                )
+            return None
+        chosen.append(level)
+    return Parts(*chosen)

@@ -29,7 +29,7 @@ class Library:
         self._problems = problems
         self._read: dict[Path, Node | None] = {}
 
-    def include(self, name: str, place: Place, path: str) -> Node | None:
+    def include(self, name: str, place: Place, path: str) -> Node | None:  # noqa: PLR0911 - one for each refusal
         """Read a file that is named at a place of the experiment; None when it cannot be used."""
         if not name.strip() or "\0" in name:
             self._problems.add(place, path, "the path of a file is empty or has a null character in it")

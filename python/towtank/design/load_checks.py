@@ -8,7 +8,7 @@ import resource
 from towtank.design.document import Mapping, Scalar, Sequence
 from towtank.design.journey import requests_of
 from towtank.design.load_shape import duration_s, peak
-from towtank.design.model import ClosedLoad, OpenLoad, Workload
+from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
 from towtank.design.validation import Path, joined
 from towtank.units import format_duration
@@ -38,7 +38,9 @@ def check_workload(node: Mapping, workload: Workload, path: Path, problems: Prob
         )
     if total > LONGEST_S:
         problems.add(
-            node.key_place("load"), joined(load_path), f"the load lasts {format_duration(total)}; at most 7 days are allowed"
+            node.key_place("load"),
+            joined(load_path),
+            f"the load lasts {format_duration(total)}; at most 7 days are allowed",
         )
     if isinstance(load, OpenLoad):
         _check_in_flight(load_node, load, workload, load_path, problems)
@@ -69,35 +71,54 @@ def _check_extent(
         elif load.duration <= 0:
             problems.add(node.key_place("duration"), joined((*path, "duration")), "must be more than 0")
         elif peak(load) <= 0:
-            problems.add(node.key_place(height), joined((*path, height)), "must be more than 0: nothing would be sent")
+            problems.add(
+                node.key_place(height), joined((*path, height)), "must be more than 0: nothing would be sent"
+            )
         return len(problems) == before
     if single:
         problems.add(
-            node.key_place(single[0]), joined((*path, single[0])), f"`{single[0]}` and `stages` exclude each other"
+            node.key_place(single[0]),
+            joined((*path, single[0])),
+            f"`{single[0]}` and `stages` exclude each other",
         )
     stages = node.get("stages")
     items = stages.items if isinstance(stages, Sequence) else ()
     if not items:
         problems.add(node.key_place("stages"), joined((*path, "stages")), "the list of stages is empty")
-    for index, stage in enumerate(load.stages):
+    stages_of: tuple[OpenStage | ClosedStage, ...] = load.stages
+    for index, stage in enumerate(stages_of):
         if stage.ramp == 0 and stage.hold == 0:
             problems.add(
-                items[index].place, joined((*path, "stages", index)), "the stage takes no time: it needs `hold` or `ramp`"
+                items[index].place,
+                joined((*path, "stages", index)),
+                "the stage takes no time: it needs `hold` or `ramp`",
             )
     if items and len(problems) == before and peak(load) <= 0:
-        problems.add(node.key_place("stages"), joined((*path, "stages")), f"no stage has a {height} above 0: nothing would be sent")
+        problems.add(
+            node.key_place("stages"),
+            joined((*path, "stages")),
+            f"no stage has a {height} above 0: nothing would be sent",
+        )
     return len(problems) == before
 
 
-def _check_in_flight(node: Mapping, load: OpenLoad, workload: Workload, path: Path, problems: Problems) -> None:
+def _check_in_flight(
+    node: Mapping, load: OpenLoad, workload: Workload, path: Path, problems: Problems
+) -> None:
     """An open load against a dead server must fit into ports and descriptors, unless a bound is set."""
     arrivals = peak(load) * duration_s(load)
     place = node.key_place("stages" if load.stages is not None else "rate")
     if arrivals > MOST_ARRIVALS and load.max_arrivals is None:
-        problems.add(place, joined(path), f"up to {arrivals:.2g} arrivals in one run; at most {MOST_ARRIVALS:.0e} are allowed")
+        problems.add(
+            place,
+            joined(path),
+            f"up to {arrivals:.2g} arrivals in one run; at most {MOST_ARRIVALS:.0e} are allowed",
+        )
     if load.max_in_flight is not None:
         return
-    in_flight = min(math.ceil(peak(load) * min(workload.timeout, duration_s(load))), load.max_arrivals or MOST_ARRIVALS)
+    in_flight = min(
+        math.ceil(peak(load) * min(workload.timeout, duration_s(load))), load.max_arrivals or MOST_ARRIVALS
+    )
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # the engine raises its own soft limit up to this
     descriptors = math.inf if hard == resource.RLIM_INFINITY else hard - RESERVED_DESCRIPTORS
     limit, what = min((EPHEMERAL_PORTS, "ports"), (descriptors, "file descriptors"))
@@ -105,7 +126,8 @@ def _check_in_flight(node: Mapping, load: OpenLoad, workload: Workload, path: Pa
         problems.add(
             place,
             joined(path),
-            f"{peak(load):g}/s × a timeout of {format_duration(workload.timeout)} can be {in_flight:,} requests in flight; "
+            f"{peak(load):g}/s × a timeout of {format_duration(workload.timeout)} "
+            f"can be {in_flight:,} requests in flight; "
             f"this machine has {what} for {limit:,.0f}",
             "set `max_in_flight`, with `when_full: queue` or `drop`",
         )
@@ -122,8 +144,10 @@ def _check_requests(journey: Mapping, path: Path, problems: Problems) -> None:
                 problems.add(
                     name.place,
                     joined((*here, "name")),
-                    f"the step name {name.text!r} is used twice, first in line {line}; tables could not tell them apart",
+                    f"the step name {name.text!r} is used twice, first in line {line}",
                 )
             seen.setdefault(name.text, name.place)
         if isinstance(address, Scalar) and not address.text.strip().startswith(("/", "{{")):
-            problems.add(address.place, joined((*here, "path")), f"the path {address.text[:60]!r} must begin with /")
+            problems.add(
+                address.place, joined((*here, "path")), f"the path {address.text[:60]!r} must begin with /"
+            )

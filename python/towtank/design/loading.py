@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from towtank.design.answer import least_blocks
+from towtank.design.design_checks import check_design, notes
 from towtank.design.digest import digest
 from towtank.design.document import Mapping, read_document
-from towtank.design.factors import combinations, read_factors, treatment_ids
-from towtank.design.frame import check_design, check_keys, choose_parts, read_frame
+from towtank.design.factors import Factor, combinations, read_factors, treatment_ids
+from towtank.design.frame import check_keys, choose_parts, parts_of, read_frame
 from towtank.design.include import Library
 from towtank.design.order import ordered_runs
 from towtank.design.plan import Plan, Treatment
 from towtank.design.problems import Place, Problems
 from towtank.design.profile import check_profiles, with_overrides, with_profile
-from towtank.design.treatment import Parts, Sections
+from towtank.design.treatment import Sections
 from towtank.errors import DesignError
 
 FILE_NAME = "experiment.yaml"
@@ -70,32 +71,39 @@ def _plan(path: Path, profile: str | None, overrides: dict[str, str], problems: 
     root = with_overrides(root, overrides, problems)
     check_keys(root, problems)
     factors = read_factors(root, problems)
-    spec = read_frame(root, factors, profile, overrides, problems)
-    deployment, workload = choose_parts(root, factors, problems)
-    treatments, notes = _treatments(root, library, factors, deployment, workload, problems)
+    spec = read_frame(root, factors, problems)
+    treatments = _treatments(root, library, factors, problems)
     if spec is None or not treatments or problems:
         return None
     check_design(root, spec, treatments, problems)
     if problems:
         return None
-    runs = ordered_runs(
-        treatments, order=spec.order, seed=spec.seed, blocks=range(1, least_blocks(spec) + 1)
-    )
+    spec = spec.model_copy(update={"profile": profile, "overrides": overrides})
+    blocks = range(1, least_blocks(spec) + 1)
+    runs = ordered_runs(treatments, order=spec.order, seed=spec.seed, blocks=blocks)
     files = {FILE_NAME: text, **library.files}
-    return Plan(spec, treatments, runs, digest(spec, treatments), files, notes)
+    return Plan(spec, treatments, runs, digest(spec, treatments), files, notes(root, spec, treatments))
 
 
-def _treatments(root, library, factors, deployment, workload, problems):  # type: ignore[no-untyped-def]
+def _treatments(
+    root: Mapping, library: Library, factors: dict[str, Factor], problems: Problems
+) -> tuple[Treatment, ...]:
+    """Make all treatments; none of them when there is a problem with one."""
+    deployment, workload = choose_parts(root, factors, problems)
     found = combinations(root, factors, problems)
-    sections = Sections(root, library, problems)
+    declared = root.get("factors")
+    names = frozenset(declared.entries) if isinstance(declared, Mapping) else frozenset()
+    some = {factor.name: factor.levels[0] for factor in factors.values() if factor.levels}
+    sections = Sections(root, library, problems, names - frozenset(some))
     ids = treatment_ids([levels for levels, _ in found], deployment or workload or "only")
-    treatments = []
-    for index, ((levels, _place), name) in enumerate(zip(found, ids, strict=True)):
-        parts = Parts(str(levels.get("deployment", deployment or "")), str(levels.get("workload", workload or "")))
-        specification = sections.specification(parts, levels)
+    treatments: list[Treatment] = []
+    for index, ((levels, place), name) in enumerate(zip(found, ids, strict=True)):
+        parts = parts_of(root, levels, place, (deployment, workload), problems)
+        specification = sections.specification(parts, levels) if parts else None
         if specification is not None:
             treatments.append(Treatment(name, index, levels, specification))
-    return tuple(treatments) if len(treatments) == len(found) else (), ()
+    sections.survey(some)
+    return tuple(treatments) if len(treatments) == len(found) else ()
 
 
 def extend(plan: Plan, blocks: int) -> Plan:

@@ -65,6 +65,10 @@ Repetitions = Annotated[
 """A number of repetitions, or the rule that finds it."""
 
 
+Deploy = Literal["per-run", "per-block", "once"]
+"""How long a deployment lives."""
+
+
 # --- load ------------------------------------------------------------------------------------------------
 
 
@@ -133,7 +137,10 @@ class OpenLoad(Model):
         "uniform", description="even gaps between arrivals, or exponential ones"
     )
     max_in_flight: Whole | None = Field(
-        None, ge=1, le=1_000_000, description="arrivals in progress at once, at most; reaching it is a finding"
+        None,
+        ge=1,
+        le=1_000_000,
+        description="arrivals in progress at once, at most; reaching it is a finding",
     )
     when_full: Literal["queue", "drop"] = Field(
         "queue", description="what happens to an arrival above `max_in_flight`"
@@ -149,7 +156,9 @@ class ClosedLoad(Model):
     users: Whole | None = Field(None, ge=1, le=1_000_000, description="virtual users; needs `duration`")
     duration: Duration | None = Field(None, description="length of the load, warm-up included")
     spawn_per_s: Rate | None = Field(None, description="ramp from 0 to `users` at this rate")
-    stages: tuple[ClosedStage, ...] | None = Field(None, description="the load as stretches, one after another")
+    stages: tuple[ClosedStage, ...] | None = Field(
+        None, description="the load as stretches, one after another"
+    )
     graceful: Duration = Field(30.0, description="time that a retiring user has to finish its iteration")
     session: Literal["user", "iteration"] = Field(
         "user", description="what keeps cookies and connections: the user, or each iteration anew"
@@ -159,7 +168,9 @@ class ClosedLoad(Model):
     )
     pacing: Think | None = Field(None, description="time from the start of an iteration to the next start")
     iterations: Whole | None = Field(None, ge=1, description="stop after so many iterations of all users")
-    iterations_per_user: Whole | None = Field(None, ge=1, description="each user stops after so many iterations")
+    iterations_per_user: Whole | None = Field(
+        None, ge=1, description="each user stops after so many iterations"
+    )
     warmup: Duration = Field(0.0, description="beginning of the load that is kept and flagged, not evaluated")
 
 
@@ -167,9 +178,6 @@ def _load_kind(value: object) -> str | None:
     kind = value.get("model") if isinstance(value, dict) else getattr(value, "model", None)
     return {"open": "@OpenLoad", "closed": "@ClosedLoad"}.get(kind) if isinstance(kind, str) else None
 
-
-Deploy = Literal["per-run", "per-block", "once"]
-"""How long a deployment lives."""
 
 Load = Annotated[
     Annotated[OpenLoad, Tag("@OpenLoad")] | Annotated[ClosedLoad, Tag("@ClosedLoad")],
@@ -295,14 +303,18 @@ class Generator(Model):
 
     where: Literal["local"] = Field("local", description="on this machine")
     threads: Whole = Field(1, ge=1, le=64, description="threads of the engine")
-    nice: Whole = Field(0, ge=-20, le=19, description="its priority; below 0 goes before the system under test")
+    nice: Whole = Field(
+        0, ge=-20, le=19, description="its priority; below 0 goes before the system under test"
+    )
     cpus: tuple[Annotated[Whole, Field(ge=0, le=4095)], ...] | None = Field(
         None, min_length=1, description="CPUs that it is pinned to"
     )
     spread: Literal["per-connection-random", "per-request-round-robin", "least-outstanding"] = Field(
         "per-connection-random", description="how requests are spread over the instances of a target"
     )
-    instance_header: str | None = Field(None, description="answer header that names the instance that answered")
+    instance_header: str | None = Field(
+        None, description="answer header that names the instance that answered"
+    )
 
 
 class Observe(Model):
@@ -338,8 +350,12 @@ class TreatmentSpec(Model):
     workload: Workload = Field(description="load model and journey")
     fixtures: dict[str, Fixture] = Field({}, description="what runs share")
     prepare: Hook | None = Field(None, description="command before a deployment's first run")
-    reset: Reset | None = Field(None, description="None only when the file says `reset: none`, or need not say")
-    reset_stated: bool = Field(False, description="the file says what happens to the data, be it `none`")
+    reset: Reset | None = Field(
+        None, description="None only when the file says `reset: none`, or need not say"
+    )
+    reset_stated: bool = Field(
+        default=False, description="the file says what happens to the data, be it `none`"
+    )
     settle: Settle = Field(Settle(), description="when a run may begin")
     observe: tuple[Observe, ...] = Field((), description="telemetry sources")
     generator: Generator = Field(Generator(), description="where and how the engine runs")

@@ -149,7 +149,11 @@ class Plan:
         try:
             return cls._from_data(data)
         except (KeyError, TypeError, ValueError, AttributeError, TowtankError) as error:
-            what = _first_error(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
+            what = (
+                _first_error(error)
+                if isinstance(error, ValidationError)
+                else f"{type(error).__name__}: {error}"
+            )
             raise ResultsError(f"the stored plan cannot be read: {what}") from error
 
     @classmethod
@@ -157,7 +161,8 @@ class Plan:
         return cls(
             experiment=ExperimentSpec.model_validate(data["experiment"]),
             treatments=tuple(
-                Treatment(t["id"], t["index"], t["levels"], spec_from_data(t["spec"])) for t in data["treatments"]
+                Treatment(t["id"], t["index"], t["levels"], spec_from_data(t["spec"]))
+                for t in data["treatments"]
             ),
             runs=tuple(PlannedRun(**run) for run in data["runs"]),
             digest=data["digest"],
@@ -201,7 +206,7 @@ def spec_from_data(data: Mapping[str, Any]) -> TreatmentSpec:
     )
 
 
-def _platform_data(model: Model) -> Any:
+def _platform_data(model: Model) -> dict[str, Any]:
     return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 

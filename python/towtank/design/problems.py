@@ -56,12 +56,17 @@ class Problems:
     """Collects problems; the same one in many treatments, or behind many aliases, is kept once."""
 
     _found: dict[tuple[Place, str], Problem] = field(default_factory=dict)
+    _muted: set[Place] = field(default_factory=set)
     not_kept: int = 0
 
+    def mute(self, place: Place) -> None:
+        """Keep nothing more at a place whose value is unknown: the reason has been said."""
+        self._muted.add(place)
+
     def add(self, place: Place, path: str, message: str, hint: str = "") -> None:
-        """Keep a problem, unless the same message stands at the same place already."""
+        """Keep a problem, unless the same stands there already or the place is muted."""
         key = (place, message)
-        if key in self._found:
+        if key in self._found or place in self._muted:
             return
         if len(self._found) >= MAX_PROBLEMS:
             self.not_kept += 1

@@ -2,8 +2,8 @@
 
 A profile is merged into the file before anything else is read: mappings key by key, everything else is replaced. It may
 change `repetitions`, levels of existing factors, existing deployments, workloads (not their journey or load model) and
-fixtures, `prepare`, `reset`, `settle`, `observe`, `generator` and `max_invalid_repeats`. It may not touch what makes the
-question: `question`, `answer`, `order`, `seed`, `slo`, names of factors, levels of `deployment` and `workload`.
+fixtures, `prepare`, `reset`, `settle`, `observe`, `generator` and `max_invalid_repeats`. It may not touch what makes
+the question: `question`, `answer`, `order`, `seed`, `slo`, names of factors, levels of `deployment` and `workload`.
 
 Overrides (``--set key.path=value``) are the experimenter's own, stand in the plan, and may change any key.
 """
@@ -15,7 +15,7 @@ from collections.abc import Mapping as MappingType
 from dataclasses import replace
 
 from towtank.design.document import Entry, Mapping, Node, Scalar, Sequence, parse_document
-from towtank.design.experiment_file import ProfileFile
+from towtank.design.experiment_file import ExperimentFile, ProfileFile
 from towtank.design.problems import Place, Problems, listing, nearest
 from towtank.design.validation import Path, joined
 
@@ -40,7 +40,11 @@ def check_profiles(root: Mapping, problems: Problems) -> None:
             continue
         for key, changed in entry.node.entries.items():
             if key not in _ALLOWED:
-                reason = "a profile changes sizes and places, never the question" if key in root.entries else "unknown key"
+                reason = (
+                    "a profile changes sizes and places, never the question"
+                    if key in ExperimentFile.model_fields
+                    else "unknown key"
+                )
                 problems.add(
                     changed.place,
                     f"{path}.{key}",
@@ -62,10 +66,15 @@ def _check_named(root: Mapping, key: str, changed: Entry, path: str, problems: P
         here = f"{path}.{name}"
         if name not in names:
             problems.add(
-                entry.place, here, f"there is no {name!r} to change in {key}; there are {listing(names)}", nearest(name, names)
+                entry.place,
+                here,
+                f"there is no {name!r} to change in {key}; there are {listing(names)}",
+                nearest(name, names),
             )
         elif key == "factors" and name in _FIXED_FACTORS:
-            problems.add(entry.place, here, f"a profile cannot change which {name}s are compared: that is the question")
+            problems.add(
+                entry.place, here, f"a profile cannot change which {name}s are compared: that is the question"
+            )
         elif key == "workloads":
             _check_workload(entry.node, here, problems)
 
@@ -74,11 +83,17 @@ def _check_workload(node: Node, path: str, problems: Problems) -> None:
     if not isinstance(node, Mapping):
         return
     if "journey" in node.entries:
-        problems.add(node.key_place("journey"), f"{path}.journey", "a profile cannot change the journey: that is the question")
+        problems.add(
+            node.key_place("journey"),
+            f"{path}.journey",
+            "a profile cannot change the journey: that is the question",
+        )
     load = node.get("load")
     if isinstance(load, Mapping) and "model" in load.entries:
         problems.add(
-            load.key_place("model"), f"{path}.load.model", "a profile cannot change the load model: that is the question"
+            load.key_place("model"),
+            f"{path}.load.model",
+            "a profile cannot change the load model: that is the question",
         )
 
 
@@ -88,7 +103,12 @@ def with_profile(root: Mapping, name: str, problems: Problems) -> Mapping:
     known = tuple(profiles.entries) if isinstance(profiles, Mapping) else ()
     if not isinstance(profiles, Mapping) or name not in known:
         place = root.key_place("profiles")
-        problems.add(place, "profiles", f"there is no profile {name!r}; there are {listing(known)}", nearest(name, known))
+        problems.add(
+            place,
+            "profiles",
+            f"there is no profile {name!r}; there are {listing(known)}",
+            nearest(name, known),
+        )
         return root
     changes = profiles.get(name)
     if not isinstance(changes, Mapping):
@@ -111,7 +131,9 @@ def with_overrides(root: Mapping, overrides: MappingType[str, str], problems: Pr
     """Return the file with single values replaced: key path → YAML text."""
     for path, text in overrides.items():
         shown_as = f"--set {path}"
-        value = parse_document(text, shown_as, problems) if text.strip() else Scalar(Place(shown_as), None, "")
+        value = (
+            parse_document(text, shown_as, problems) if text.strip() else Scalar(Place(shown_as), None, "")
+        )
         steps = _steps(path)
         if steps is None:
             problems.add(Place(shown_as), path, "not a key path; allowed is key.key[0].key")
@@ -138,7 +160,9 @@ def _put(root: Mapping, steps: Path, value: Node, place: Place, problems: Proble
     changed = _replaced(root, steps, value, place)
     if isinstance(changed, Mapping):
         return changed
-    problems.add(place, joined(steps), "there is no such place in the file: a list on the way is too short, or a value")
+    problems.add(
+        place, joined(steps), "there is no such place in the file: a list on the way is too short, or a value"
+    )
     return root
 
 

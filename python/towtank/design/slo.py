@@ -40,7 +40,9 @@ _READERS: dict[str, Callable[[str | float], float]] = {
 def read_slo(node: Node, path: Path, problems: Problems) -> dict[str, float] | None:
     """Read `slo`: response variable → bound in its base unit; None when there are problems."""
     if not isinstance(node, Mapping):
-        problems.add(node.place, joined(path), "allowed is a mapping: response variable → bound, such as p95: 300ms")
+        problems.add(
+            node.place, joined(path), "allowed is a mapping: response variable → bound, such as p95: 300ms"
+        )
         return None
     bounds: dict[str, float] = {}
     for name, entry in node.entries.items():
@@ -50,7 +52,10 @@ def read_slo(node: Node, path: Path, problems: Problems) -> dict[str, float] | N
         except KeyError:
             known = known_names()
             problems.add(
-                entry.place, here, f"there is no response variable {name!r}; there are {listing(known)}", nearest(name, known)
+                entry.place,
+                here,
+                f"there is no response variable {name!r}; there are {listing(known)}",
+                nearest(name, known),
             )
             continue
         value = entry.node.value if isinstance(entry.node, Scalar) else None

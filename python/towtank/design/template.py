@@ -11,7 +11,8 @@
     sum        = product { ("+" | "-") product }
     product    = sign    { ("*" | "/" | "//" | "%") sign }
     sign       = ("-" | "+") sign | atom
-    atom       = number | 'text' | true | false | factor | function "(" expression { "," expression } ")" | "(" expression ")"
+    atom       = number | 'text' | true | false | factor | call | "(" expression ")"
+    call       = function "(" expression { "," expression } ")"
 
 Names are factors; functions are those of `FUNCTIONS`. There are no attributes, no indices, no other calls: an
 expression can compute a value and nothing else. `{{ … }}` without the dollar is the engine's language and passes
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -67,6 +68,13 @@ class TemplateError(ValueError):
         self.hint = hint
 
 
+def unknown_name(name: str, known: Iterable[str]) -> TemplateError:
+    """Make the error for a name that is no factor."""
+    known = sorted(known)
+    hint = nearest(name, known) or ("functions need parentheses" if name in FUNCTIONS else "")
+    return TemplateError(f"unknown name {name!r} in an expression; known are {listing(known)}", hint)
+
+
 Environment = Mapping[str, Value]
 Term = Callable[[Environment], Value]
 
@@ -106,8 +114,7 @@ class Template:
         if len(self.parts) == 1 and isinstance(self.parts[0], Expression):
             return self.parts[0].evaluate(environment)
         text = "".join(
-            part if isinstance(part, str) else as_text(part.evaluate(environment))
-            for part in self.parts
+            part if isinstance(part, str) else as_text(part.evaluate(environment)) for part in self.parts
         )
         return _bounded(text)
 
@@ -316,12 +323,7 @@ class _Parser:
         def look_up(environment: Environment) -> Value:
             if name in environment:
                 return environment[name]
-            hint = nearest(name, environment) or (
-                "functions need parentheses" if name in FUNCTIONS else ""
-            )
-            raise TemplateError(
-                f"unknown name {name!r} in an expression; factors here are {listing(sorted(environment))}", hint
-            )
+            raise unknown_name(name, environment)
 
         return look_up
 
@@ -429,7 +431,9 @@ def _binary(operator: str, left: Term, right: Term) -> Term:
 def _compare(operator: str, a: Value, b: Value) -> bool:
     alike = isinstance(a, str) == isinstance(b, str) and isinstance(a, bool) == isinstance(b, bool)
     if not alike:
-        raise TemplateError(f"{shown(a)} and {shown(b)} cannot be compared with {operator!r}: one type on both sides")
+        raise TemplateError(
+            f"{shown(a)} and {shown(b)} cannot be compared with {operator!r}: one type on both sides"
+        )
     return _COMPARISONS[operator](a, b)
 
 
@@ -469,7 +473,9 @@ def _extreme(choose: Callable[..., Value]) -> Callable[..., Value]:
 FUNCTIONS: dict[str, Function] = {
     "min": Function((2, 10), _extreme(min), "the smallest of some numbers"),
     "max": Function((2, 10), _extreme(max), "the largest of some numbers"),
-    "round": Function((1, 2), lambda v, d=0: _round(_number(v, "round"), d), "to a whole number, or to some digits"),
+    "round": Function(
+        (1, 2), lambda v, d=0: _round(_number(v, "round"), d), "to a whole number, or to some digits"
+    ),
     "ceil": Function((1, 1), lambda v: math.ceil(_number(v, "ceil")), "up to a whole number"),
     "floor": Function((1, 1), lambda v: math.floor(_number(v, "floor")), "down to a whole number"),
     "int": Function((1, 1), int, "a number or text as a whole number"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from towtank.design.document import Mapping, Node, Scalar, Sequence, plain
 from towtank.design.problems import Place, Problems, listing, nearest, shown
@@ -48,7 +49,7 @@ def joined(path: Iterable[str | int]) -> str:
     return text.removeprefix(".")
 
 
-def validated(
+def validated(  # noqa: PLR0917 - every part is checked with the same five
     model: type[M], node: Node, path: Path, holder: Place, problems: Problems, also_known: Iterable[str] = ()
 ) -> M | None:
     """Validate a tree with a model; None when it has problems, which are then said.
@@ -83,7 +84,7 @@ def validated(
     return None
 
 
-def _text_wanted(node: Node, errors: Iterable[Any]) -> Iterable[Path]:
+def _text_wanted(node: Node, errors: Iterable[ErrorDetails]) -> Iterable[Path]:
     """Paths of plain numbers and booleans where the model wants text."""
     for error in errors:
         if error["type"] not in _TEXT_WANTED:
@@ -153,7 +154,7 @@ def _models_below(models: frozenset[type[BaseModel]], part: str | int) -> frozen
     return frozenset(behind) if is_field else models
 
 
-def models_in(annotation: Any) -> set[type[BaseModel]]:
+def models_in(annotation: object) -> set[type[BaseModel]]:
     """Every model class that an annotation mentions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return {annotation}
@@ -172,10 +173,10 @@ def known_keys(models: Iterable[type[BaseModel]]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _say(error: Any, spot: _Spot, problems: Problems, also_known: tuple[str, ...]) -> None:
+def _say(error: ErrorDetails, spot: _Spot, problems: Problems, also_known: tuple[str, ...]) -> None:
     kind: str = error["type"]
     context: dict[str, Any] = error.get("ctx", {})
-    found = shown(plain(spot.node)) if isinstance(spot.node, Scalar) else shown({} if isinstance(spot.node, Mapping) else [])
+    found = shown(plain(spot.node))
     path = joined(spot.path)
     place = spot.node.place
     hint = ""
@@ -186,7 +187,7 @@ def _say(error: Any, spot: _Spot, problems: Problems, also_known: tuple[str, ...
         return problems.add(spot.holder, joined((*spot.path, key)), f"the key {key!r} is missing here")
     if kind in ("literal_error", "enum"):
         names = _QUOTED.findall(str(context.get("expected", ""))) or [str(context.get("expected", ""))]
-        message = f"found {found}; allowed is {listing(names)}" if len(names) == 1 else f"found {found}; allowed are {listing(names)}"
+        message = f"found {found}; allowed {'is' if len(names) == 1 else 'are'} {listing(names)}"
         hint = nearest(found.strip("'"), names)
     elif kind == "load_model":
         return _say_load_model(spot, problems)
@@ -199,7 +200,7 @@ def _say(error: Any, spot: _Spot, problems: Problems, also_known: tuple[str, ...
         message = f"found {found}; allowed is a mapping with {listing(known_keys(spot.models))}"
     elif kind in _BOUND:
         key, words = _BOUND[kind]
-        message = f"found {found}; allowed is {words} {context[key]}"
+        message = f"found {found}; allowed is {words} {context[key]:g}"
     elif kind in ("too_short", "string_too_short", "too_long", "string_too_long"):
         return _say_length(kind, context, spot, problems)
     elif kind == "string_pattern_mismatch":
@@ -210,11 +211,17 @@ def _say(error: Any, spot: _Spot, problems: Problems, also_known: tuple[str, ...
     return None
 
 
-def _say_unknown_key(error: Any, spot: _Spot, problems: Problems, also_known: tuple[str, ...]) -> None:
+def _say_unknown_key(
+    error: ErrorDetails, spot: _Spot, problems: Problems, also_known: tuple[str, ...]
+) -> None:
     key = str(error["loc"][-1])
     known = (*known_keys(spot.models), *also_known)
-    place = spot.holder  # the last step of `_locate` was into the unknown key: its place, and its parent's models
-    problems.add(place, joined(spot.path), f"unknown key {key!r}; allowed are {listing(known)}", nearest(key, known))
+    place = (
+        spot.holder
+    )  # the last step of `_locate` was into the unknown key: its place, and its parent's models
+    problems.add(
+        place, joined(spot.path), f"unknown key {key!r}; allowed are {listing(known)}", nearest(key, known)
+    )
 
 
 def _say_load_model(spot: _Spot, problems: Problems) -> None:
@@ -222,11 +229,15 @@ def _say_load_model(spot: _Spot, problems: Problems) -> None:
     if isinstance(model, Scalar):
         text = shown(model.value)
         hint = nearest(model.text, ("open", "closed"))
-        problems.add(model.place, joined((*spot.path, "model")), f"found {text}; allowed are open, closed", hint)
+        problems.add(
+            model.place, joined((*spot.path, "model")), f"found {text}; allowed are open, closed", hint
+        )
     elif isinstance(spot.node, Mapping):
         problems.add(spot.holder, joined(spot.path), "a load needs the key 'model'; allowed are open, closed")
     else:
-        problems.add(spot.node.place, joined(spot.path), "allowed is a mapping with model: open or model: closed")
+        problems.add(
+            spot.node.place, joined(spot.path), "allowed is a mapping with model: open or model: closed"
+        )
 
 
 def _say_length(kind: str, context: dict[str, Any], spot: _Spot, problems: Problems) -> None:
@@ -243,7 +254,7 @@ def _say_length(kind: str, context: dict[str, Any], spot: _Spot, problems: Probl
 
 def _pattern_words(pattern: str) -> str:
     words = {
-        r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$": "a name of letters, digits, _ . - that begins with a letter or digit, at most 63 long",
+        r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 letters, digits, _ . -, beginning with a letter or digit",
         r"^[1-5](\d\d|xx)$": "a status code such as 204 or a class such as 2xx",
     }
     return words.get(pattern, f"text of the form {pattern}")

@@ -1,0 +1,125 @@
+"""Designs that are too large or cannot decide their question; and what an author should know about one that can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceType
+
+from towtank.design.answer import LEAST_BLOCKS, contrasts, least_blocks, most_blocks
+from towtank.design.document import Mapping
+from towtank.design.model import Adaptive, Answer, ExperimentSpec
+from towtank.design.order import plot_key
+from towtank.design.plan import Treatment
+from towtank.design.problems import Problems, listing, nearest
+from towtank.design.template import as_text
+
+MAX_RUNS = 10_000
+"""More do not fit into a lifetime of patience; counted before they are listed."""
+
+
+def check_design(
+    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment], problems: Problems
+) -> None:
+    """Say designs that are too large, or that cannot decide their question."""
+    count = len(treatments) * most_blocks(spec)
+    if count > MAX_RUNS:
+        problems.add(
+            root.key_place("repetitions"),
+            "repetitions",
+            f"{len(treatments):,} treatments × {most_blocks(spec):,} repetitions = {count:,} runs; "
+            f"at most {MAX_RUNS:,} are allowed",
+        )
+    _check_lifetimes(root, spec, treatments, problems)
+    if spec.answer is not None:
+        _check_answer(root, spec, spec.answer, treatments, problems)
+
+
+def _check_lifetimes(
+    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment], problems: Problems
+) -> None:
+    outlives = [t for t in treatments if t.spec.deploy != "per-run"]
+    if (outlives or "fixtures" in root.entries) and "reset" not in root.entries:
+        what = (
+            f"deployment {outlives[0].spec.deployment_name!r} outlives a run"
+            if outlives
+            else "there is a fixture"
+        )
+        place = root.key_place("fixtures") if not outlives else root.key_place("deployments")
+        problems.add(
+            place,
+            "reset",
+            f"`reset` is missing: {what}, so say what happens to the data before each run",
+            "write `reset: none` when data stays as it is; it is then named among the threats to validity",
+        )
+    once = {plot_key(t) for t in treatments if t.spec.deploy == "once"}
+    rest = any(t.spec.deploy != "once" for t in treatments)
+    if isinstance(spec.repetitions, Adaptive) and len(once) + rest > 1:
+        problems.add(
+            root.key_place("repetitions"),
+            "repetitions",
+            "the number of blocks is decided after the pilot, and `deploy: once` needs all blocks of a deployment "
+            "together",
+            "use `deploy: per-block`, or a fixed number of repetitions",
+        )
+
+
+def _check_answer(
+    root: Mapping,
+    spec: ExperimentSpec,
+    answer: Answer,
+    treatments: SequenceType[Treatment],
+    problems: Problems,
+) -> None:
+    node = root.get("answer")
+    assert isinstance(node, Mapping)  # noqa: S101 - the model has accepted it
+    if len(treatments) < 2:
+        problems.add(
+            root.key_place("answer"), "answer", "there is one treatment only: nothing to compare it with"
+        )
+        return
+    if least_blocks(spec) < LEAST_BLOCKS:
+        problems.add(
+            root.key_place("repetitions"),
+            "repetitions",
+            f"{least_blocks(spec)} repetition cannot decide the question: an interval needs at least {LEAST_BLOCKS}",
+            "leave `answer` out to explore only",
+        )
+    try:
+        found = contrasts(answer, treatments)
+    except ValueError as error:
+        baseline = node.get("baseline")
+        place = baseline.place if baseline is not None else root.key_place("answer")
+        ids = [t.id for t in treatments]
+        levels = [as_text(level) for t in treatments for level in t.levels.values()]
+        known = tuple(dict.fromkeys((*levels, *ids)))
+        hint = nearest(answer.baseline, known) if answer.baseline else ""
+        problems.add(place, "answer.baseline", f"{error}; there are {listing(known)}", hint)
+        return
+    if not found:
+        problems.add(
+            node.key_place("baseline"),
+            "answer.baseline",
+            f"nothing can be compared with {answer.baseline!r}: no treatment differs from one of it in this factor "
+            "only",
+        )
+
+
+def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment]) -> tuple[str, ...]:
+    """Say what the author should know and need not change."""
+    found: list[str] = []
+    for kind in ("deployment", "workload"):
+        node = root.get(f"{kind}s")
+        used = {t.spec.deployment_name if kind == "deployment" else t.spec.workload_name for t in treatments}
+        unused = [name for name in node.entries if name not in used] if isinstance(node, Mapping) else []
+        if unused:
+            found.append(f"never used: {kind} {listing(unused)}")
+    if "reset" not in root.entries:
+        found.append("`reset` is not written: every deployment is fresh in each run, nothing else is reset")
+    if spec.answer is None:
+        found.append("no `answer`: the report explores and claims nothing")
+    if not any(t.spec.observe for t in treatments):
+        found.append("no `observe`: the report cannot show why treatments differ")
+    if any(t.spec.deploy != "per-run" for t in treatments):
+        found.append(
+            "a deployment outlives a run: with one deployment for each level, certainty is about these deployments only"
+        )
+    return tuple(found)

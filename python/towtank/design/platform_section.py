@@ -1,0 +1,99 @@
+"""Deployments and fixtures: parts of the file that a platform's own model validates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from towtank.design.context import FileContext
+from towtank.design.document import Mapping, Node, Scalar, plain
+from towtank.design.experiment_file import DeployFile, FixtureFile
+from towtank.design.model import Deploy, Fixture
+from towtank.design.problems import listing, nearest, shown
+from towtank.design.validation import Path, joined, validated
+from towtank.errors import TowtankError
+from towtank.fields import Model
+from towtank.platforms import registry
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A deployment of the file: the platform's model, and how long it lives."""
+
+    model: Model
+    deploy: Deploy
+
+    def target_names(self) -> tuple[str, ...]:
+        """Targets that steps can name; every platform's model says them."""
+        names: tuple[str, ...] = self.model.target_names()  # type: ignore[attr-defined]  # the platforms' contract
+        return names
+
+    def fixture_names(self) -> tuple[str, ...]:
+        """Fixtures that the deployment uses; a platform without placeholders has none."""
+        if not hasattr(self.model, "fixture_names"):
+            return ()
+        names: tuple[str, ...] = self.model.fixture_names()
+        return names
+
+
+def read_deployment(node: Node, path: Path, context: FileContext) -> Deployed | None:
+    """Validate one expanded deployment; None when it has problems."""
+    if not isinstance(node, Mapping):
+        context.problems.add(node.place, joined(path), "allowed is a mapping that begins with `platform:`")
+        return None
+    own = tuple(DeployFile.model_fields)
+    beside = validated(DeployFile, node.only(set(own)), path, context.holder(path), context.problems)
+    model = _platform_model(node.without(*own), path, own, context)
+    return None if beside is None or model is None else Deployed(model, beside.deploy)
+
+
+def read_fixture(node: Node, path: Path, context: FileContext) -> Fixture | None:
+    """Validate one expanded fixture: prepared by a command, deployed on a platform, or both."""
+    own = frozenset(FixtureFile.model_fields)
+    holder = context.holder(path)
+    on_platform = isinstance(node, Mapping) and "platform" in node.entries
+    part = node.only(own) if isinstance(node, Mapping) and on_platform else node
+    context.check_placeholders(part, path)
+    checked = validated(FixtureFile, part, path, holder, context.problems, ("platform",))
+    model: Model | None = None
+    if isinstance(node, Mapping) and on_platform:
+        model = _platform_model(node.without(*own), path, tuple(own), context)
+        if model is None:
+            return None
+    elif checked is not None and checked.prepare is None:
+        context.problems.add(
+            holder, joined(path), "the fixture does nothing: it needs `prepare`, or a `platform`"
+        )
+        return None
+    if checked is None:
+        return None
+    return Fixture(lifetime=checked.lifetime, prepare=checked.prepare, deployment=model)
+
+
+def _platform_model(
+    node: Mapping, path: Path, also_known: tuple[str, ...], context: FileContext
+) -> Model | None:
+    """Validate a mapping with the model of the platform that it names."""
+    name, known = node.get("platform"), registry.names()
+    here = joined((*path, "platform"))
+    if name is None:
+        context.problems.add(
+            context.holder(path),
+            here,
+            f"the key 'platform' is missing here; allowed are {listing(known)}",
+        )
+        return None
+    if not isinstance(name, Scalar) or name.value not in known:
+        hint = nearest(name.text, known) if isinstance(name, Scalar) else ""
+        context.problems.add(
+            name.place,
+            here,
+            f"there is no platform {shown(plain(name))}; allowed are {listing(known)}",
+            hint,
+        )
+        return None
+    try:
+        model = registry.config_model(name.text)
+    except TowtankError as error:
+        context.problems.add(name.place, here, error.message, error.hint or "")
+        return None
+    return validated(model, node, path, context.holder(path), context.problems, also_known)
