@@ -4,7 +4,7 @@
 gaps. docs/platforms.md says what each source offers and how to write another.
 """
 
-from towtank.telemetry.base import Event, ObserveContext, Sample, Source
+from towtank.telemetry.base import Event, ObserveContext, Sample, Source, YieldsEvents
 from towtank.telemetry.registry import SOURCES, SourceKind, create, names, options_model
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Sample",
     "Source",
     "SourceKind",
+    "YieldsEvents",
     "create",
     "names",
     "options_model",

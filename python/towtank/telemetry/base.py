@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from towtank.clock import RunClock
 from towtank.platforms.base import Instance
@@ -75,3 +75,11 @@ class Source(Protocol):
 
     def close(self) -> Iterable[Sample]:
         """Let go of everything; sources that hold back values yield them here."""
+
+
+@runtime_checkable
+class YieldsEvents(Protocol):
+    """A source that also notices happenings; asked after each reading and after `close`."""
+
+    def events(self) -> Iterable[Event]:
+        """What was noticed since the last call."""
