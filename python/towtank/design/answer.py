@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from towtank.design.factors import same
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
+from towtank.design.operations import as_text
 from towtank.design.plan import Plan, Treatment
-from towtank.design.template import as_text
 
 PERMUTATION_BLOCKS = 8
 """From so many blocks on the sign-flip permutation is used as a check (DESIGN §8)."""
@@ -22,8 +22,8 @@ def contrasts(answer: Answer, treatments: Sequence[Treatment]) -> tuple[tuple[st
     """List the declared comparisons as (treatment id, baseline id), in the order of the file.
 
     With a treatment as baseline, every other treatment is compared with it. With a level of one factor as baseline,
-    every treatment with another level is compared with the one that differs in nothing else. With ``all-pairs``, every later
-    treatment is compared with every earlier one.
+    every treatment with another level is compared with the one that differs in nothing else. With ``all-pairs``,
+    every later treatment is compared with every earlier one.
 
     Raises
     ------

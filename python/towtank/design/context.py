@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from towtank.design.document import Mapping, Node, Scalar, Sequence, scalars
 from towtank.design.problems import Place, Problems, listing, nearest
+from towtank.design.tree import Mapping, Node, Scalar, Sequence, scalars
 from towtank.design.validation import Path, joined
 from towtank.platforms import placeholders
 

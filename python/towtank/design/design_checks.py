@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceType
 
 from towtank.design.answer import LEAST_BLOCKS, contrasts, least_blocks, most_blocks
-from towtank.design.document import Mapping
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
+from towtank.design.operations import as_text
 from towtank.design.order import plot_key
 from towtank.design.plan import Treatment
 from towtank.design.problems import Problems, listing, nearest
-from towtank.design.template import as_text
+from towtank.design.tree import Mapping
 
 MAX_RUNS = 10_000
 """More do not fit into a lifetime of patience; counted before they are listed."""

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -35,6 +34,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from towtank.design.problems import Place, Problems
+from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence
 
 MAX_FILE_BYTES = 256 * 1024
 """A paper's largest experiment files are a tenth of that; parsing stays under two seconds."""
@@ -56,92 +56,6 @@ _WORDS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
 }
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scalar:
-    """One value. `text` is what the file says, `value` what it means, `plain` whether it had no quotes."""
-
-    place: Place
-    value: bool | int | float | str | None
-    text: str
-    plain: bool = True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sequence:
-    """A list."""
-
-    place: Place
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mapping:
-    """Keys in the order of the file, each with the place of the key and its value."""
-
-    place: Place
-    entries: dict[str, Entry]
-
-    def get(self, key: str) -> Node | None:
-        """Value of a key, or None where it is missing."""
-        entry = self.entries.get(key)
-        return entry.node if entry else None
-
-    def key_place(self, key: str) -> Place:
-        """Where a key stands; the mapping itself where it is missing."""
-        entry = self.entries.get(key)
-        return entry.place if entry else self.place
-
-    def only(self, keys: frozenset[str] | set[str]) -> Mapping:
-        """Return the mapping reduced to some keys."""
-        return Mapping(self.place, {k: e for k, e in self.entries.items() if k in keys})
-
-    def without(self, *keys: str) -> Mapping:
-        """Return the mapping reduced by some keys."""
-        return Mapping(self.place, {k: e for k, e in self.entries.items() if k not in keys})
-
-
-Node = Scalar | Sequence | Mapping
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
-    """A key's place and its value."""
-
-    place: Place
-    node: Node
-
-
-def plain(node: Node, as_text: frozenset[tuple[str | int, ...]] = frozenset()) -> Any:  # noqa: ANN401
-    """Turn a tree into dictionaries, lists and values.
-
-    Parameters
-    ----------
-    as_text : frozenset of key path
-        Scalars that shall come as the text that the file says: ``1.10`` where a version is wanted.
-    """
-    return _plain(node, as_text, ())
-
-
-def _plain(node: Node, as_text: frozenset[tuple[str | int, ...]], at: tuple[str | int, ...]) -> object:
-    if isinstance(node, Scalar):
-        return node.text if at in as_text else node.value
-    if isinstance(node, Sequence):
-        return [_plain(item, as_text, (*at, i)) for i, item in enumerate(node.items)]
-    return {key: _plain(e.node, as_text, (*at, key)) for key, e in node.entries.items()}
-
-
-def scalars(node: Node) -> Iterator[Scalar]:
-    """Every scalar in a tree, in the order of the file."""
-    if isinstance(node, Scalar):
-        yield node
-    elif isinstance(node, Sequence):
-        for item in node.items:
-            yield from scalars(item)
-    else:
-        for entry in node.entries.values():
-            yield from scalars(entry.node)
 
 
 def read_document(path: Path, shown_as: str, problems: Problems) -> tuple[Node | None, str]:

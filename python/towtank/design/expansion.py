@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from towtank.design.document import Entry, Node, Scalar, Sequence, scalars
+from towtank.design.expression import Environment, unknown_name
+from towtank.design.operations import TemplateError, as_text
 from towtank.design.problems import Problems
-from towtank.design.template import (
-    Environment,
-    TemplateError,
-    as_text,
-    compile_template,
-    has_template,
-    unknown_name,
-)
+from towtank.design.template import compile_template, has_template
+from towtank.design.tree import Entry, Node, Scalar, Sequence, scalars
 from towtank.design.validation import Path, joined
 
 UNKNOWN = object()

@@ -9,15 +9,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from towtank.design.document import Entry, Mapping, Node, Scalar, Sequence
+from towtank.design.expression import NAME, WORDS
 from towtank.design.model import Scalar as Level
+from towtank.design.operations import FUNCTIONS, as_text
 from towtank.design.problems import Place, Problems, listing, nearest, shown
-from towtank.design.template import FUNCTIONS, NAME, as_text
+from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence
 
 MAX_TREATMENTS = 10_000
 """More cannot be run in a lifetime; counted before anything is expanded."""
 MAX_LEVEL_TEXT = 200
-_RESERVED = frozenset({"if", "else", "and", "or", "not", "true", "false"}) | frozenset(FUNCTIONS)
+_RESERVED = WORDS | frozenset(FUNCTIONS)
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.]+")
 _MAX_ID = 80
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from towtank.design.document import Mapping, Node, Scalar, Sequence
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
 from towtank.design.factors import Factor, Levels
 from towtank.design.model import Adaptive, ExperimentSpec
+from towtank.design.operations import as_text
 from towtank.design.problems import Place, Problems, listing, nearest, shown
-from towtank.design.template import as_text
 from towtank.design.treatment import Parts
+from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import validated
 from towtank.variables import known_names, variable
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from towtank.design.document import Node, read_document
+from towtank.design.document import read_document
 from towtank.design.problems import Place, Problems
+from towtank.design.tree import Node
 
 MAX_FILES = 50
 

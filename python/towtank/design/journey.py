@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from towtank.design.document import Mapping, Sequence
+from towtank.design.tree import Mapping, Sequence
 from towtank.design.validation import Path
 
 

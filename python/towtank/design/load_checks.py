@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import resource
 
-from towtank.design.document import Mapping, Scalar, Sequence
 from towtank.design.journey import requests_of
 from towtank.design.load_shape import duration_s, peak
 from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
+from towtank.design.tree import Mapping, Scalar, Sequence
 from towtank.design.validation import Path, joined
 from towtank.units import format_duration
 

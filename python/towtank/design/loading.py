@@ -10,7 +10,7 @@ from pathlib import Path
 from towtank.design.answer import least_blocks
 from towtank.design.design_checks import check_design, notes
 from towtank.design.digest import digest
-from towtank.design.document import Mapping, read_document
+from towtank.design.document import read_document
 from towtank.design.factors import Factor, combinations, read_factors, treatment_ids
 from towtank.design.frame import check_keys, choose_parts, parts_of, read_frame
 from towtank.design.include import Library
@@ -19,6 +19,7 @@ from towtank.design.plan import Plan, Treatment
 from towtank.design.problems import Place, Problems
 from towtank.design.profile import check_profiles, with_overrides, with_profile
 from towtank.design.treatment import Sections
+from towtank.design.tree import Mapping
 from towtank.errors import DesignError
 
 FILE_NAME = "experiment.yaml"

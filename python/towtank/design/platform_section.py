@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from towtank.design.context import FileContext
-from towtank.design.document import Mapping, Node, Scalar, plain
 from towtank.design.experiment_file import DeployFile, FixtureFile
 from towtank.design.model import Deploy, Fixture
 from towtank.design.problems import listing, nearest, shown
+from towtank.design.tree import Mapping, Node, Scalar, plain
 from towtank.design.validation import Path, joined, validated
 from towtank.errors import TowtankError
 from towtank.fields import Model

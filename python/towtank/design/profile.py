@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping as MappingType
 from dataclasses import replace
 
-from towtank.design.document import Entry, Mapping, Node, Scalar, Sequence, parse_document
+from towtank.design.document import parse_document
 from towtank.design.experiment_file import ExperimentFile, ProfileFile
 from towtank.design.problems import Place, Problems, listing, nearest
+from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined
 
 _ALLOWED = tuple(ProfileFile.model_fields)

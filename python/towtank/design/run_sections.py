@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Literal
 
 from towtank.design.context import FileContext
-from towtank.design.document import Mapping, Node, Scalar, Sequence
 from towtank.design.experiment_file import ObserveFile
 from towtank.design.model import Generator, Hook, Observe, Reset, Settle
 from towtank.design.problems import listing, nearest, shown
 from towtank.design.slo import read_slo
+from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined, validated
 from towtank.errors import TowtankError
 from towtank.telemetry import registry

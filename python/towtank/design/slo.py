@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Callable
 
-from towtank.design.document import Mapping, Node, Scalar
 from towtank.design.problems import Problems, listing, nearest, shown
+from towtank.design.tree import Mapping, Node, Scalar
 from towtank.design.validation import Path, joined
 from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
 from towtank.variables import known_names, variable

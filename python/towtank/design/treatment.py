@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from towtank.design.context import FileContext
-from towtank.design.document import Entry, Mapping, Node, Scalar
-from towtank.design.expansion import Expansion
+from towtank.design.expansion import UNKNOWN, Expansion
 from towtank.design.factors import Levels
 from towtank.design.include import Library
 from towtank.design.journey import requests_of
@@ -21,6 +20,7 @@ from towtank.design.model import Fixture, Reset, TreatmentSpec, Workload
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
 from towtank.design.problems import Problems, listing, nearest
 from towtank.design.run_sections import SECTIONS
+from towtank.design.tree import Entry, Mapping, Node, Scalar
 from towtank.design.validation import Path, joined, validated
 
 T = TypeVar("T")
@@ -153,23 +153,24 @@ class Sections:
         """One workload, with its journey from a file of its own where it names one."""
         holder = self._context.root.get("workloads")
         node = holder.get(name) if isinstance(holder, Mapping) else None
-        if isinstance(node, Mapping):
-            node = self._with_journey(node, name, values)
         if node is None:
             return None
+        if isinstance(node, Mapping):
+            node = self._with_journey(node, name, values)
         # A journey's path may depend on factors: trees with different journeys are different parts.
         return self._once(("workloads", name, id(node)), node, ("workloads", name), values, _read_workload)
 
-    def _with_journey(self, node: Mapping, name: str, values: Levels) -> Mapping | None:
+    def _with_journey(self, node: Mapping, name: str, values: Levels) -> Mapping:
         journey = node.get("journey")
         if not isinstance(journey, Scalar) or not isinstance(journey.value, str):
             return node
         path: Path = ("workloads", name, "journey")
         included = self._once(("journey", name), journey, path, values, self._include)
-        if included is None:
-            return None
         key = ("workload with journey", name, id(included))
         if key not in self._done:
+            if included is None:  # that has been said; the rest of the workload can still be checked
+                self._context.problems.mute(journey.place)
+                included = Scalar(journey.place, cast("str", UNKNOWN), "", plain=False)
             entry = Entry(node.key_place("journey"), cast("Node", included))
             self._done[key] = Mapping(node.place, {**node.entries, "journey": entry})
         return cast("Mapping", self._done[key])

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from towtank.design.document import Mapping, Node, Scalar, Sequence, plain
 from towtank.design.problems import Place, Problems, listing, nearest, shown
+from towtank.design.tree import Mapping, Node, Scalar, Sequence, plain
 
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]
@@ -254,7 +254,7 @@ def _say_length(kind: str, context: dict[str, Any], spot: _Spot, problems: Probl
 
 def _pattern_words(pattern: str) -> str:
     words = {
-        r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$": "a name of at most 63 letters, digits, _ . -, beginning with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$": "a name of letters, digits, _ . - (at most 63, the first no sign)",
         r"^[1-5](\d\d|xx)$": "a status code such as 204 or a class such as 2xx",
     }
     return words.get(pattern, f"text of the form {pattern}")
