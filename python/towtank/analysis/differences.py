@@ -45,6 +45,8 @@ class Difference:
         Sign of the difference: −1, 0, 1.
     sd : float or None
         Standard deviation of the differences within blocks, for planning.
+    signs : (int, int), optional
+        Blocks in which the treatment lies below and above the baseline, where signs decide.
     ranks_only : bool
         Some values cannot be reckoned with, so that equivalence cannot be claimed.
     """
@@ -58,6 +60,7 @@ class Difference:
     method: str = "none"
     reason: str = ""
     ranks_only: bool = False
+    signs: tuple[int, int] | None = None
     checks: dict[str, float] = field(default_factory=dict)
 
 
@@ -245,6 +248,7 @@ def _by_signs(
         method="exact sign test",
         reason=reason if n > 1 else f"{why}; one complete block",
         ranks_only=not bool(np.all(np.isfinite(low) & np.isfinite(high))),
+        signs=(int(np.sum(sign < 0)), int(np.sum(sign > 0))),
     )
 
 

@@ -57,13 +57,18 @@ def difference_sentence(
     shown = interval(described, difference)
     if shown:
         facts.append(f"{interval_name.strip()} {shown}")
-    facts.append(count(difference.n, unit))
+    by_signs = difference.estimate is None and difference.signs is not None and difference.direction != 0
+    if not by_signs:
+        facts.append(count(difference.n, unit))
     if p_text.strip():
         facts.append(p_text.strip())
     what = noun(described)
     if difference.estimate is None:
         claim = f"{what[0].upper()}{what[1:]} of {treatment} {_direction(difference)} that of {baseline}"
-        return f"{claim} ({'; '.join(facts)}){ending}."
+        if by_signs and difference.signs is not None:
+            claim += f" in {max(difference.signs)} of {count(difference.n, unit)}"
+        bracket = f" ({'; '.join(facts)})" if facts else ""
+        return f"{claim}{bracket}{ending}."
     article = "an" if what[0].lower() in "aeiou" else "a"
     if described.scale == "log":
         times = math.exp(difference.estimate)
@@ -166,4 +171,6 @@ def _change(times: float) -> str:
 
 
 def _direction(difference: Difference) -> str:
-    return {1: "is mostly above", -1: "is mostly below", 0: "cannot be told from"}[difference.direction]
+    mostly = "" if difference.signs is not None else "mostly "
+    words = {1: f"is {mostly}above", -1: f"is {mostly}below", 0: "cannot be told from"}
+    return words[difference.direction]

@@ -37,7 +37,7 @@ def test_many_blocks_are_drawn_and_never_zero(rng):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.floats(-100, 100), min_size=2, max_size=9))
+@given(st.lists(st.integers(-100, 100).map(float), min_size=2, max_size=9))
 def test_sign_flips_are_scipys_permutation_test(values):
     def mean(x, axis):
         return np.mean(x, axis=axis)

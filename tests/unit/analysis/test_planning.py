@@ -1,0 +1,73 @@
+"""Contrasts, Stein's rule and rough block numbers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from support.plans import make_plan
+
+from towtank.analysis import contrasts, final_blocks
+from towtank.analysis.power import blocks_to_resolve
+
+FACTORIAL = {
+    f"{d}-{u}": {"deployment": d, "users": u} for d in ("nfs", "ceph") for u in (25, 50)
+}  # fmt: skip
+
+
+def pairs(plan):
+    return [c.key for c in contrasts(plan)]
+
+
+def test_every_treatment_against_the_baseline():
+    assert pairs(make_plan(("a", "b", "c"), baseline="b")) == [("a", "b"), ("c", "b")]
+
+
+def test_a_level_as_baseline_compares_what_differs_in_nothing_else():
+    assert pairs(make_plan(FACTORIAL, baseline="nfs")) == [("ceph-25", "nfs-25"), ("ceph-50", "nfs-50")]
+    assert pairs(make_plan(FACTORIAL, baseline="25")) == [("nfs-50", "nfs-25"), ("ceph-50", "ceph-25")]
+
+
+def test_all_pairs():
+    assert pairs(make_plan(("a", "b", "c"), contrasts="all-pairs")) == [("b", "a"), ("c", "a"), ("c", "b")]
+
+
+def test_without_an_answer_the_first_is_the_baseline():
+    assert pairs(make_plan(("a", "b"), answered=False)) == [("b", "a")]
+    assert pairs(make_plan(("a", "b"), baseline="gone")) == []
+
+
+def test_final_blocks_by_hand():
+    """s = 1, t(0.975; 7) = 2.3646, h = 0.5: n = ⌈(2.3646 / 0.5)²⌉ = ⌈22.37⌉ = 23."""
+    pilot = np.arange(8.0)
+    pilot = (pilot - pilot.mean()) / pilot.std(ddof=1)
+    assert stats.t.ppf(0.975, 7) == pytest.approx(2.3646, abs=1e-4)
+    assert final_blocks(pilot, 0.5, 0.95, 8, 50, relative=False) == 23
+    assert final_blocks(pilot, np.expm1(0.5), 0.95, 8, 50) == 23
+    assert final_blocks(pilot, 0.5, 0.95, 8, 20, relative=False) == 20
+    assert final_blocks(pilot * 0, 0.5, 0.95, 8, 20, relative=False) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1, 2], 0, 0.95, 8, 9), "half-width"),
+        (([1, 2], 0.1, 0.95, 8, 7), "at_least"),
+        (([1], 0.1, 0.95, 8, 9), "no variance"),
+        (([1, np.inf], 0.1, 0.95, 8, 9), "not finite"),
+        (([1, 2], 0.1, 95, 8, 9), "between 0 and 1"),
+    ],
+)
+def test_final_blocks_refuses_nonsense(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        final_blocks(*arguments)
+
+
+def test_blocks_to_resolve_is_near_the_exact_power():
+    """Exact power of the t test by the non-central t."""
+    n = blocks_to_resolve(0.1, difference=0.05, confidence=0.95)
+    shift = 0.05 / 0.1 * np.sqrt(n)
+    critical = stats.t.ppf(0.975, n - 1)
+    power = stats.nct.sf(critical, n - 1, shift) + stats.nct.cdf(-critical, n - 1, shift)
+    assert power == pytest.approx(0.8, abs=0.02)
+    assert blocks_to_resolve(100.0, difference=0.05, confidence=0.95) is None
+    with pytest.raises(ValueError, match="cannot be planned"):
+        blocks_to_resolve(1.0, difference=0.0, confidence=0.95)
