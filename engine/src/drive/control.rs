@@ -57,14 +57,23 @@ impl Control {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    #[serde(default, deserialize_with = "present")]
-    start_at_ns: Option<Option<u64>>,
+    #[serde(default)]
+    start_at_ns: StartAt,
     stop: Option<bool>,
 }
 
 /// Tells null from absent.
-fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::Error> {
-    Option::deserialize(from).map(Some)
+#[derive(Default)]
+enum StartAt {
+    #[default]
+    Absent,
+    Given(Option<u64>),
+}
+
+impl<'de> Deserialize<'de> for StartAt {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Option::deserialize(from).map(Self::Given)
+    }
 }
 
 /// Understands a line; none if it says nothing.
@@ -74,7 +83,7 @@ fn parse(line: &str) -> Option<Order> {
     }
     match serde_json::from_str::<Line>(line) {
         Ok(Line { stop: Some(true), .. }) => Some(Order::Stop),
-        Ok(Line { start_at_ns: Some(at), .. }) => Some(Order::Start(at)),
+        Ok(Line { start_at_ns: StartAt::Given(at), .. }) => Some(Order::Start(at)),
         Ok(_) => None,
         Err(error) => Some(Order::Unknown(format!("not an order: {error}"))),
     }

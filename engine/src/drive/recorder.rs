@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+#[expect(clippy::struct_field_names, reason = "the unit belongs to the name")]
 /// When a request was due, was picked up, and was started.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {

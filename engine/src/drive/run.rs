@@ -197,7 +197,9 @@ impl Run {
             }
         }
         let (_, findings) = monitor.look(drained_ns, zero_ns);
-        findings.iter().for_each(|f| self.find(f));
+        for finding in &findings {
+            self.find(finding);
+        }
         let by_count = !harvest.is_empty() && harvest.iter().all(|h| h.by_count);
         let natural = if by_count { StoppedBy::Count } else { StoppedBy::Schedule };
         let compaction = Compaction::carry_out(&self.plan);
@@ -239,7 +241,9 @@ impl Run {
                     let now_ns = monotonic_ns();
                     let (progress, findings) = monitor.look(now_ns, start_ns);
                     self.events.emit_or_drop("progress", progress);
-                    findings.iter().for_each(|f| self.find(f));
+                    for finding in &findings {
+                        self.find(finding);
+                    }
                     // A second that was missed is not made up for.
                     next_ns += ((now_ns - next_ns) / SECOND_NS + 1) * SECOND_NS;
                 }

@@ -109,8 +109,8 @@ impl Ending<'_> {
     fn window(&self) -> Value {
         let job = &self.plan.job;
         let drained_us = (self.drained_ns.saturating_sub(self.start_ns) / 1000) as i64;
-        let last_ns = self.harvest.iter().map(|h| h.last_end_ns).max().unwrap_or(0);
-        let last_us = (last_ns.saturating_sub(self.start_ns) / 1000) as i64;
+        let finished_ns = self.harvest.iter().map(|h| h.last_end_ns).max().unwrap_or(0);
+        let last_us = (finished_ns.saturating_sub(self.start_ns) / 1000) as i64;
         let schedule_us = job.workloads.iter().map(|w| w.load.duration_us()).min().unwrap_or(0) as i64;
         let end_us = match self.stopped_by {
             StoppedBy::Schedule => schedule_us,
@@ -123,15 +123,15 @@ impl Ending<'_> {
 
     fn own(&self, compaction: &Compaction) -> Value {
         let wall_s = self.drained_ns.saturating_sub(self.start_ns) as f64 / 1e9;
-        let usage = || self.harvest.iter().map(|h| &h.usage);
+        let used = || self.harvest.iter().map(|h| &h.usage);
         let (user_s, system_s) =
-            usage().map(machine::ThreadUsage::user_system_s).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-        let waited_s = usage().map(|u| u.run_queue_ns).max().unwrap_or(0) as f64 / 1e9;
+            used().map(machine::ThreadUsage::user_system_s).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let waited_s = used().map(|u| u.run_queue_ns).max().unwrap_or(0) as f64 / 1e9;
         let ratio = |x: f64| if wall_s > 0.0 { round(x / wall_s) } else { 0.0 };
         let lag = |q| self.monitor.lag.quantile(q);
         let sum = |of: &dyn Fn(&Stats) -> u64| self.stats.iter().map(|s| of(s)).sum::<u64>();
         // A run of less than a second has no whole second to look at.
-        let busiest = usage().map(|u| u.cpu_ns).max().unwrap_or(0) as f64 / 1e9;
+        let busiest = used().map(|u| u.cpu_ns).max().unwrap_or(0) as f64 / 1e9;
         let (summary, log_bytes) =
             (compaction.result.as_ref().ok(), self.logs().map(|l| l.bytes).sum::<u64>());
         json!({
@@ -147,7 +147,7 @@ impl Ending<'_> {
             "run_queue_wait_ratio": ratio(waited_s),
             "run_queue_wait_max_ms_1s": round(self.monitor.run_queue_max_ms_1s),
             "max_rss_bytes": machine::max_rss_bytes(),
-            "involuntary_switches": usage().map(|u| u.involuntary_switches).sum::<u64>(),
+            "involuntary_switches": used().map(|u| u.involuntary_switches).sum::<u64>(),
             "wall_s": round(wall_s),
             "compact_s": round(compaction.wall_s),
             "compact_cpu_s": round(compaction.cpu_s),

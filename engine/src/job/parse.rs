@@ -184,13 +184,11 @@ fn read_workload(mut o: Object<'_>, context: &Context<'_>) -> Option<Workload> {
     let timeout_us = o.required("timeout_us").and_then(|n| n.integer(1, steps::MAX_TIMEOUT_US));
     let load = o.required("load").and_then(|n| n.object()).and_then(|n| load::read(n, context));
     let journey = o.required("journey").and_then(|n| n.object()).and_then(|n| steps::journey(n, context));
-    if let (Some(warmup), Some(load)) = (warmup_us, &load) {
-        if warmup > 0 && warmup >= load.duration_us() {
-            o.problem_at(
-                "warmup_us",
-                "the warm-up is as long as the whole schedule: nothing would be measured",
-            );
-        }
+    if let (Some(warmup), Some(load)) = (warmup_us, &load)
+        && warmup > 0
+        && warmup >= load.duration_us()
+    {
+        o.problem_at("warmup_us", "the warm-up is as long as the whole schedule: nothing would be measured");
     }
     o.finish();
     Some(Workload {

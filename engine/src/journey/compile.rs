@@ -44,7 +44,7 @@ impl Plan {
             first
         });
         let first_instance = first_instance.collect();
-        Ok(Self { workloads, templates, step_names, first_instance, job })
+        Ok(Self { job, workloads, templates, step_names, first_instance })
     }
 
     /// Names of all configured instances, in the order of their ids.

@@ -63,7 +63,9 @@ impl Program {
                         self.0.push(Op::Jump(0));
                     }
                     let after = self.0.len();
-                    ends.into_iter().for_each(|end| self.0[end] = Op::Jump(after));
+                    for end in ends {
+                        self.0[end] = Op::Jump(after);
+                    }
                     self.0[choice] = Op::Choose(ways);
                 }
             }

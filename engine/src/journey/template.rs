@@ -5,6 +5,7 @@ use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// Steps of the template machine for one rendering: a loop without an end is an error, not a hang.
 const FUEL: u64 = 100_000;
@@ -160,6 +161,7 @@ fn random_int(a: i64, b: i64) -> Result<i64, Error> {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "minijinja hands its arguments over")]
 fn random_choice(items: Vec<Value>) -> Result<Value, Error> {
     let at = draw(|rng| rng.below(items.len() as u64))?;
     items.get(at as usize).cloned().ok_or_else(|| invalid("random_choice: an empty list"))
@@ -172,7 +174,8 @@ fn random_hex(digits: u64) -> Result<String, Error> {
     draw(|rng| {
         let mut text = String::with_capacity(digits as usize + 16);
         while (text.len() as u64) < digits {
-            text.push_str(&format!("{:016x}", rng.next_u64()));
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{:016x}", rng.next_u64());
         }
         text.truncate(digits as usize);
         text

@@ -88,12 +88,11 @@ impl Client {
     ) -> Result<Box<Connection>, Outcome> {
         let target = call.step.target;
         let endpoint = retry.or_else(|| self.endpoints.borrow_mut().choose(target));
-        if retry.is_none() {
-            if let Some(connection) = self.pool.borrow_mut().take(lane, Wanted { target, endpoint }) {
-                x.reused = true;
-                x.instance = Some(connection.endpoint as u16);
-                return Ok(connection);
-            }
+        let mut take = || self.pool.borrow_mut().take(lane, Wanted { target, endpoint });
+        if let Some(connection) = if retry.is_none() { take() } else { None } {
+            x.reused = true;
+            x.instance = Some(connection.endpoint as u16);
+            return Ok(connection);
         }
         x.reused = false;
         let draw = || self.endpoints.borrow().draw(target, &mut self.rng.borrow_mut());

@@ -92,7 +92,9 @@ impl Transport for Client {
     fn on_bell(&self) {
         for answer in self.mailbox.take() {
             let waiters = self.endpoints.borrow_mut().resolved(answer, self.rt.now());
-            waiters.into_iter().for_each(|task| self.rt.wake(task));
+            for task in waiters {
+                self.rt.wake(task);
+            }
         }
     }
 

@@ -1,4 +1,6 @@
 //! Where idle connections are kept.
+#![allow(clippy::vec_box, reason = "a connection changes hands twice a request: it is moved as a pointer")]
+
 use super::connection::Connection;
 use crate::job::{Job, Spread};
 

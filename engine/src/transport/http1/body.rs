@@ -89,8 +89,8 @@ impl Chunk {
                     Self::Data { left: size }
                 }
             }
-            (Self::Size { size, digits: 1.. }, b' ' | b'\t' | b';' | b'\r') => Self::Extension { size },
-            (Self::Extension { size }, _) => Self::Extension { size },
+            (Self::Size { size, digits: 1.. }, b' ' | b'\t' | b';' | b'\r')
+            | (Self::Extension { size }, _) => Self::Extension { size },
             (Self::DataEnd, b'\r') => Self::DataEnd,
             (Self::DataEnd, b'\n') => Self::START,
             (Self::Trailer { empty: true }, b'\n') => return Ok(true),

@@ -20,6 +20,11 @@ impl Bell {
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
+    #[cfg(test)]
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.0
+    }
+
     /// Makes the bell heard by a reactor.
     pub fn register(&self, rt: &Reactor) -> io::Result<SocketId> {
         rt.register(&self.0)

@@ -33,7 +33,7 @@ impl Reactor {
     pub fn register(&self, fd: impl AsFd) -> io::Result<SocketId> {
         let id = self.sockets.borrow_mut().add();
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        epoll::add(&self.epoll, fd, EventData::new_u64(id.data()), flags)
+        epoll::add(&self.waiter.borrow().epoll, fd, EventData::new_u64(id.data()), flags)
             .map_err(|error| {
                 self.sockets.borrow_mut().remove(id);
                 error.into()

@@ -2,12 +2,13 @@
 //!
 //! Journeys are written as `async fn`; what they wait for is one of three leaf futures of [`Reactor`]: a socket, a point
 //! in time, or another task. There are no wakers to clone and no atomics: an event names a socket, a socket its waiting
-//! task. Nothing here spins. An io_uring back-end would sit behind the same leaf futures.
+//! task. Nothing here spins. An `io_uring` back-end would sit behind the same leaf futures.
 mod bell;
 mod clock;
 mod heap;
 mod leaf;
 mod sockets;
+mod wait;
 
 pub use bell::Bell;
 pub use clock::{Clock, monotonic_ns};
@@ -16,8 +17,6 @@ pub use sockets::SocketId;
 
 use heap::LazyHeap;
 use rustix::event::epoll;
-use rustix::fd::OwnedFd;
-use rustix::time::Timespec;
 use sockets::Sockets;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,8 +27,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Names a task.
 pub type TaskId = u32;
-/// Events taken from the kernel at once.
-const EVENTS: usize = 512;
+/// Tasks run in a row at most, before new events are asked for.
+const RUNS: usize = 1024;
 /// The kernel may end a long wait late by up to a thousandth of it (its own rule for select, poll and epoll): a wait
 /// longer than this is cut short by more than that and then finished by a second, short one.
 const LONG_WAIT_NS: u64 = 20_000_000;
@@ -38,7 +37,7 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// See the module.
 pub struct Reactor {
-    epoll: OwnedFd,
+    waiter: RefCell<wait::Waiter>,
     clock: Clock,
     now: Cell<u64>,
     current: Cell<TaskId>,
@@ -55,7 +54,7 @@ impl Reactor {
     /// A reactor without tasks.
     pub fn new(clock: Clock) -> io::Result<Self> {
         Ok(Self {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            waiter: RefCell::new(wait::Waiter::new(epoll::create(epoll::CreateFlags::CLOEXEC)?)),
             now: Cell::new(clock.read()),
             clock,
             current: Cell::new(0),
@@ -135,35 +134,33 @@ impl Reactor {
 
     /// Runs until `done` says so; it is asked whenever nothing else is to be done.
     pub fn run(&self, done: impl Fn() -> bool) -> io::Result<()> {
-        let mut events = Vec::with_capacity(EVENTS);
         loop {
-            self.run_ready();
-            if done() {
+            let all_ran = self.run_ready();
+            if all_ran && done() {
                 return Ok(());
             }
-            let timeout = self.next_timeout();
+            let timeout_ns = if all_ran { self.next_timeout() } else { Some(0) };
             if self.clock.is_virtual() {
-                self.clock.advance(timeout);
+                self.clock.advance(timeout_ns);
             } else {
-                self.wait(&mut events, timeout)?;
+                self.wait(timeout_ns)?;
             }
             self.now();
             self.fire_timers();
-            let mut sockets = self.sockets.borrow_mut();
-            let mut ready = self.ready.borrow_mut();
-            ready.extend(events.drain(..).filter_map(|event| sockets.note(event)));
         }
     }
 
-    fn run_ready(&self) {
-        loop {
-            let Some(id) = self.ready.borrow_mut().pop_front() else { return };
+    /// Runs what is ready; false if there is more of it than is good for those who wait.
+    fn run_ready(&self) -> bool {
+        for _ in 0..RUNS {
+            let Some(id) = self.ready.borrow_mut().pop_front() else { return true };
             self.poll(id);
             // What became due while tasks ran goes first: an arrival does not wait for a batch of answers.
             if self.sleeps.borrow().next() <= self.now.get() {
                 self.fire_timers();
             }
         }
+        false
     }
 
     fn poll(&self, id: TaskId) {
@@ -198,15 +195,11 @@ impl Reactor {
         (next < u64::MAX).then(|| next.saturating_sub(self.now()))
     }
 
-    fn wait(&self, events: &mut Vec<epoll::Event>, timeout_ns: Option<u64>) -> io::Result<()> {
-        let timeout = timeout_ns.map(|ns| {
-            let ns = if ns > LONG_WAIT_NS { ns - ns / 250 } else { ns };
-            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
-        });
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    fn wait(&self, timeout_ns: Option<u64>) -> io::Result<()> {
+        let timeout_ns = timeout_ns.map(|ns| if ns > LONG_WAIT_NS { ns - ns / 250 } else { ns });
+        let mut sockets = self.sockets.borrow_mut();
+        let mut ready = self.ready.borrow_mut();
+        self.waiter.borrow_mut().wait(timeout_ns, |event| ready.extend(sockets.note(event)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is known about each socket, and who waits for it.
 use super::TaskId;
-use rustix::event::epoll::{Event, EventFlags};
+use super::wait::Event;
+use rustix::event::epoll::EventFlags;
 
 /// Names a registered socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +55,12 @@ impl Sockets {
 
     /// Takes an event in and names the task to wake.
     pub fn note(&mut self, event: Event) -> Option<TaskId> {
-        let data = event.data.u64();
+        let data = event.data;
         let socket = self.slots.get_mut(data as u32 as usize)?;
         if socket.generation != (data >> 32) as u32 {
             return None;
         }
-        let flags = event.flags;
+        let flags = EventFlags::from_bits_retain(event.flags);
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         socket.hung_up |= hung_up;
         socket.readable |= hung_up || flags.contains(EventFlags::IN);
