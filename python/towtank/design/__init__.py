@@ -2,11 +2,14 @@
 
 from towtank.design.answer import Power, contrasts, power
 from towtank.design.digest import difference
+from towtank.design.forecast import Forecast, forecast
 from towtank.design.loading import extend, load_plan
+from towtank.design.locate import locate
 from towtank.design.plan import Plan, PlannedRun, Treatment
 from towtank.design.problems import Problem
 
 __all__ = [
+    "Forecast",
     "Plan",
     "PlannedRun",
     "Power",
@@ -15,6 +18,8 @@ __all__ = [
     "contrasts",
     "difference",
     "extend",
+    "forecast",
     "load_plan",
+    "locate",
     "power",
 ]

@@ -6,7 +6,7 @@ import math
 import resource
 
 from towtank.design.journey import requests_of
-from towtank.design.load_shape import duration_s, peak
+from towtank.design.load_shape import duration_s, peak, stops_by_count
 from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
 from towtank.design.tree import Mapping, Scalar, Sequence
@@ -61,14 +61,15 @@ def _check_extent(
     if load.stages is None:
         if height not in node.entries:
             problems.add(holder, joined(path), f"a load needs `{height}` and `duration`, or `stages`")
-        elif load.duration is None:
+        elif load.duration is None and not stops_by_count(load):
             problems.add(
                 holder,
                 joined(path),
                 f"the load has no end: `{height}` needs `duration`",
-                "with a stop by count, the duration is the upper bound in time",
+                "or a stop by count: "
+                + ("`max_arrivals`" if isinstance(load, OpenLoad) else "`iterations`, `iterations_per_user`"),
             )
-        elif load.duration <= 0:
+        elif load.duration is not None and load.duration <= 0:
             problems.add(node.key_place("duration"), joined((*path, "duration")), "must be more than 0")
         elif peak(load) <= 0:
             problems.add(

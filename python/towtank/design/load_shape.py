@@ -22,6 +22,9 @@ from towtank.design.model import (
     Workload,
 )
 
+COUNT_BOUND_S = 3600.0
+"""Upper bound in time of a load that stops by count and names no duration."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -47,15 +50,28 @@ class Piece:
         return (self.start + self.end) / 2 * self.duration_s
 
 
+def stops_by_count(load: Load) -> bool:
+    """Tell whether a load ends after a number of arrivals or iterations."""
+    if isinstance(load, OpenLoad):
+        return load.max_arrivals is not None
+    return load.iterations is not None or load.iterations_per_user is not None
+
+
+def _length_s(load: Load) -> float:
+    if load.duration is not None:
+        return load.duration
+    return COUNT_BOUND_S if stops_by_count(load) else 0.0
+
+
 def pieces(load: Load) -> tuple[Piece, ...]:
     """Turn any form of a load into pieces, in order; pieces without length are left out."""
     if isinstance(load, OpenLoad):
         if load.stages is None:
-            return (Piece("load", load.rate or 0.0, load.rate or 0.0, load.duration or 0.0),)
+            return (Piece("load", load.rate or 0.0, load.rate or 0.0, _length_s(load)),)
         return _staged([(s.name, s.rate, s.ramp, s.hold) for s in load.stages])
     if load.stages is not None:
         return _staged([(s.name, float(s.users), s.ramp, s.hold) for s in load.stages])
-    users, duration = float(load.users or 0), load.duration or 0.0
+    users, duration = float(load.users or 0), _length_s(load)
     if not load.spawn_per_s:
         return (Piece("load", users, users, duration),)
     ramp = min(users / load.spawn_per_s, duration)
@@ -142,7 +158,8 @@ def expected_requests(workload: Workload) -> Expected:
         arrivals = math.fsum(piece.area for piece in pieces(load))
         if load.max_arrivals is not None:
             arrivals = min(arrivals, float(load.max_arrivals))
-        return Expected(arrivals * mean, arrivals * mean, exact=low == high)
+        exact = low == high and load.arrivals == "uniform"
+        return Expected(arrivals * mean, arrivals * mean, exact=exact)
     user_seconds = math.fsum(piece.area for piece in pieces(load))
     slowest = high * (workload.timeout + _longest(journey.think)) + _longest(load.pacing)
     fewest = user_seconds / slowest if slowest > 0 and math.isfinite(slowest) else 0.0
@@ -151,13 +168,11 @@ def expected_requests(workload: Workload) -> Expected:
         bounds.append(float(load.iterations))
     if load.iterations_per_user is not None:
         bounds.append(load.iterations_per_user * peak(load))
-    most = min(bounds) + peak(load) if bounds and not _counted(load) else (min(bounds) if bounds else None)
+    most = (
+        min(bounds) + peak(load) if bounds and not stops_by_count(load) else (min(bounds) if bounds else None)
+    )
     least = min(fewest, most) if most is not None else fewest
     return Expected(math.floor(least * low), None if most is None else most * high, exact=False)
-
-
-def _counted(load: ClosedLoad) -> bool:
-    return load.iterations is not None or load.iterations_per_user is not None
 
 
 def _fastest_iteration_s(load: ClosedLoad, journey: Journey) -> float:

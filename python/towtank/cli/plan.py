@@ -1,0 +1,196 @@
+"""`towtank plan`: what an experiment would do, take and decide; nothing is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from towtank.design import Forecast, Plan, Power, Treatment
+    from towtank.design.load_shape import Expected
+
+MOST_BLOCKS = 12
+"""Blocks whose order is shown; --json has all."""
+
+
+def plan(
+    file: Path = typer.Argument(..., metavar="FILE", help="The experiment file, or its folder."),
+    *,
+    profile: str | None = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file."),
+    as_json: bool = typer.Option(False, "--json", help="Print the whole plan as JSON."),
+) -> None:
+    """Show what an experiment would do: runs, order, requests, time, and what it can decide.
+
+    Everything about the file is checked, the journeys by the engine; nothing is deployed and nothing is sent.
+    """
+    from towtank.cli.journey_check import check_journeys
+    from towtank.design import forecast, load_plan, power
+
+    made = load_plan(file, profile=profile)
+    unchecked = check_journeys(file, made)
+    remarks = (*made.notes, unchecked) if unchecked else made.notes
+    if as_json:
+        typer.echo(
+            json.dumps(_data(made, forecast(made), power(made), remarks), indent=2, ensure_ascii=False)
+        )
+        return
+    _show(made, forecast(made), power(made), remarks)
+
+
+def _data(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str, ...]) -> dict[str, object]:
+    from dataclasses import asdict
+
+    whole = json.loads(made.to_json())
+    whole.pop("files")
+    decision = (
+        None if decides is None else {**asdict(decides), "check_can_confirm": decides.check_can_confirm}
+    )
+    return {**whole, "notes": list(remarks), "forecast": asdict(takes), "decides": decision}
+
+
+def _show(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str, ...]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 10_000)  # a pipe has no margin to fold at
+    spec = made.experiment
+    console.print(f"{spec.experiment}: {spec.question}")
+    if spec.profile:
+        console.print(f"profile: {spec.profile}")
+    console.print()
+    console.print(_treatments(made, takes))
+    console.print()
+    console.print(_orders(made))
+    console.print()
+    console.print(_totals(made, takes))
+    console.print()
+    for line in _decision(made, decides):
+        console.print(line)
+    for remark in remarks:
+        console.print(f"note: {remark}")
+
+
+def _table(*columns: tuple[str, str], header: bool = True) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=header)
+    for title, side in columns:
+        table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
+    return table
+
+
+def _treatments(made: Plan, takes: Forecast) -> Table:
+    from towtank.units import format_duration
+
+    table = _table(
+        ("treatment", ""), ("deployment", ""), ("lives", ""), ("workload", ""), ("load", ""),
+        ("length", "right"), ("requests a run", "right"),
+    )  # fmt: skip
+    for treatment, one in zip(made.treatments, takes.treatments, strict=True):
+        spec = treatment.spec
+        table.add_row(
+            treatment.id,
+            f"{spec.deployment_name} ({spec.deployment.platform})",
+            spec.deploy,
+            spec.workload_name,
+            _load(treatment),
+            format_duration(one.load_s),
+            requests_text(one.requests),
+        )
+    return table
+
+
+def _load(treatment: Treatment) -> str:
+    """Name a load model in a few words: ``open, 20–200/s, uniform``."""
+    from towtank.design.load_shape import pieces
+    from towtank.design.model import OpenLoad
+    from towtank.units import format_number
+
+    load = treatment.spec.workload.load
+    levels = [level for piece in pieces(load) for level in (piece.start, piece.end)]
+    low, high = format_number(min(levels)), format_number(max(levels))
+    height = low if low == high else f"{low}–{high}"
+    if isinstance(load, OpenLoad):
+        return f"open, {height}/s, {load.arrivals}"
+    return f"closed, {height} users"
+
+
+def requests_text(requests: Expected) -> str:
+    """Write an expected number of requests: exact, a mean, or bounds."""
+    low = f"{round(requests.low):,}"
+    if requests.high is None:
+        return f"≥ {low}, as fast as answers come"
+    high = f"{round(requests.high):,}"
+    if requests.exact:
+        return low
+    return f"≈ {low}" if low == high else f"{low} to {high}"
+
+
+def _orders(made: Plan) -> Table:
+    table = _table(("block", "right"), ("runs, in this order", ""))
+    blocks: dict[int, list[str]] = {}
+    for run in made.runs:
+        blocks.setdefault(run.block, []).append(run.treatment_id)
+    plots = any(t.spec.deploy == "once" for t in made.treatments)
+    for block, names in list(blocks.items())[:MOST_BLOCKS]:
+        shown = names if len(names) <= 12 else [*names[:12], f"… and {len(names) - 12} more"]
+        table.add_row(str(block), " → ".join(shown))
+    if len(blocks) > MOST_BLOCKS:
+        table.add_row("…", f"and {len(blocks) - MOST_BLOCKS} blocks more; --json lists all runs")
+    if plots:
+        table.add_row(
+            "", "runs of one deployment that lives once are carried out together, block after block"
+        )
+    return table
+
+
+def _totals(made: Plan, takes: Forecast) -> Table:
+    from towtank.design.answer import least_blocks, most_blocks
+    from towtank.units import format_duration
+
+    spec = made.experiment
+    table = _table(("", ""), ("", ""), header=False)
+    least, most = least_blocks(spec), most_blocks(spec)
+    blocks = (
+        f"{least} blocks" if least == most else f"{least} blocks, then up to {most}, fixed once after these"
+    )
+    order = spec.order if spec.order == "listed" else f"{spec.order}, seed {spec.seed}"
+    table.add_row("runs", f"{takes.runs} = {len(made.treatments)} treatments × {blocks} ({order})")
+    table.add_row("requests", requests_text(takes.requests))
+    table.add_row(
+        "time",
+        f"about {format_duration(takes.estimate_s)}: load {format_duration(takes.load_s)}, the rest an estimate for "
+        f"{takes.deployments} deployments, settling and storing",
+    )
+    table.add_row(
+        "", f"at most {format_duration(takes.most_s)} when every run settles and drains as long as it may"
+    )
+    if least != most:
+        table.add_row("", f"up to {most / least:.3g} times that with all {most} blocks")
+    return table
+
+
+def _decision(made: Plan, decides: Power | None) -> list[str]:
+    if decides is None:
+        return ["decides: nothing; it explores"]
+    answer = made.experiment.answer
+    primary = ", ".join(answer.primary) if answer else ""
+    lines = [
+        f"decides: {decides.claims} claims ({primary}), together at {1 - decides.alpha:.3g} confidence, by Holm",
+        f"  {decides.method}: no smallest p-value, it depends on the variance only",
+    ]
+    if decides.smallest_check_p is None:
+        lines.append(f"  {decides.check} as a check: from 8 blocks on, here are {decides.blocks}")
+    else:
+        can = "can confirm" if decides.check_can_confirm else "cannot confirm"
+        lines.append(
+            f"  {decides.check} as a check: smallest adjusted p-value {decides.smallest_check_p:.2g}, "
+            f"so it {can} a claim at {decides.alpha:.3g}"
+        )
+    return lines
