@@ -121,11 +121,11 @@ impl LogWriter {
         end[HEADER_BYTES..].copy_from_slice(&self.rows.to_le_bytes());
         self.write_batch(Kind::End, 0, &mut end)?;
         Ok(LogSummary {
-            path: self.path,
+            path: std::mem::take(&mut self.path),
             rows: self.rows,
             rows_lost: self.rows_lost,
             bytes: self.bytes,
-            crc32: self.file_crc.finalize(),
+            crc32: std::mem::take(&mut self.file_crc).finalize(),
         })
     }
 
@@ -166,5 +166,12 @@ impl LogWriter {
         self.bytes += batch.len() as u64;
         self.file_crc.update(batch);
         Ok(())
+    }
+}
+
+/// A thread that panics keeps what it has recorded; its log has no `end`, so that it counts as torn.
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        let _ = self.flush();
     }
 }

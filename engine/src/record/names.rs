@@ -31,7 +31,7 @@ pub struct RunInfo {
 }
 
 /// The payload of a names batch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum NamesPayload {
     /// `{"kind": "step", "names": {"0": "list"}}`
@@ -51,7 +51,7 @@ pub enum NamesPayload {
 }
 
 /// The one value of `kind` for [`NamesPayload::Run`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunTag {
     /// `"run"`
@@ -59,6 +59,24 @@ pub enum RunTag {
 }
 
 impl NamesPayload {
+    /// From JSON.
+    pub fn parse(json: &[u8]) -> serde_json::Result<Self> {
+        // Not an untagged enum: serde cannot read numbers as keys through one.
+        #[derive(Deserialize)]
+        struct Table {
+            kind: NameKind,
+            names: BTreeMap<u16, String>,
+        }
+        #[derive(Deserialize)]
+        struct Run {
+            run: RunInfo,
+        }
+        match serde_json::from_slice(json) {
+            Ok(Table { kind, names }) => Ok(Self::Table { kind, names }),
+            Err(_) => serde_json::from_slice(json).map(|Run { run }| Self::Run { kind: RunTag::Run, run }),
+        }
+    }
+
     /// The header's `count`.
     pub fn count(&self) -> u32 {
         match self {
