@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from towtank.campaign import processes
 from towtank.campaign.hooks import Command, run_command
@@ -107,7 +107,7 @@ class Lifetimes:
         self._fixtures: list[LiveFixture] = []
         self._slot: Slot | None = None
 
-    def __enter__(self) -> Lifetimes:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:

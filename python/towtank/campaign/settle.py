@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from towtank.campaign import machine, processes
@@ -37,13 +37,7 @@ class Settled:
     problem: str = ""
 
 
-def settle(
-    rule: Settle,
-    targets: Mapping[str, Target],
-    stop: StopRequest,
-    *,
-    moment: Callable[[], machine.Moment] = machine.now,
-) -> Settled:
+def settle(rule: Settle, targets: Mapping[str, Target], stop: StopRequest) -> Settled:
     """Wait until `rule.until` holds for `rule.hold`, at most `rule.timeout`.
 
     Raises
@@ -53,10 +47,10 @@ def settle(
     begun = time.monotonic()
     look_s = max(SHORTEST_LOOK_S, min(rule.hold, 1.0))
     held_s = 0.0
-    before = moment()
+    before = machine.now()
     while True:
         stop.sleep(look_s)
-        after = moment()
+        after = machine.now()
         interval = machine.between(before, after)
         problem = _problem(rule, targets, interval)
         held_s = 0.0 if problem else held_s + interval.seconds

@@ -25,6 +25,7 @@ FLUSH_TIMEOUT_S = 60.0
 ROWS_PER_S = 50_000.0
 """Slowest compaction worth waiting for."""
 STOP_GRACE_S = 5.0
+BAD_JOB_EXIT_CODE = 3
 _POLL_S = 0.05
 _TAIL_BYTES = 4096
 _LINE_LIMIT = 1 << 20
@@ -91,6 +92,10 @@ class _Heard:
     errors: list[str] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     closed: bool = False
+
+
+class JobRefused(EngineError):  # noqa: N818 - the field's word
+    """The engine understood the job and refuses it; it would refuse it again."""
 
 
 class EngineProcess:
@@ -189,12 +194,17 @@ class EngineProcess:
 
         Raises
         ------
+        JobRefused
+            The job is wrong.
         EngineError
-            It refused the job, died or said nothing in time.
+            It died or said nothing in time.
         """
         self._wait(lambda heard: heard.ready is not None, timeout_s, "to become ready", cancelled)
         if self._heard.ready is None:
-            raise self._failure("ended before it was ready")
+            failure = self._failure("ended before it was ready")
+            if self._process is not None and self._process.returncode == BAD_JOB_EXIT_CODE:
+                raise JobRefused(f"the engine refuses the job{self._said()}", hint=failure.hint) from failure
+            raise failure
         return self._heard.ready
 
     def start_at(self, monotonic_ns: int | None) -> None:

@@ -1,0 +1,250 @@
+"""The campaign: a whole plan carried out, block by block, resumable at any moment.
+
+Rules, stated once:
+
+- A planned run is done when it has a complete attempt that the instrument did not spoil. An invalid attempt is kept and
+  repeated at the end of its block, at most `max_invalid_repeats` times; then the campaign goes on without it.
+- What happens to a deployment *under load* is its result, and the campaign goes on.
+- A deployment that cannot be deployed or never becomes ready ends the campaign (exit code 4), also when it happens
+  again after resuming: blocks are only comparable when every treatment is in them, so none is skipped silently.
+- An attempt that was interrupted stays as it is and is not counted; the next attempt has the next number.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from towtank.campaign import application, environment
+from towtank.campaign.adaptive import final_blocks
+from towtank.campaign.intents import Intents, Swept
+from towtank.campaign.lifetimes import Lifetimes
+from towtank.campaign.lock import locked
+from towtank.campaign.progress import Display, RunOutline
+from towtank.campaign.resume import Opened, open_or_create, usable
+from towtank.campaign.runner import Frame, carry_out
+from towtank.campaign.stopping import StopRequest
+from towtank.design.model import Adaptive
+from towtank.design.plan import Plan, PlannedRun
+from towtank.errors import MachineError, PlatformError
+from towtank.load.binary import engine_build, find_engine, require_release
+from towtank.load.job import load_duration_s, stages
+from towtank.platforms import registry
+from towtank.platforms.base import Platform
+from towtank.store import Results
+from towtank.units import format_bytes
+
+LEAST_ROOM_BYTES = 64 * 2**20
+"""Free room that a run must find; a run's own records are estimated on top."""
+BYTES_PER_ROW = 96
+"""A row in the log (64) and in Parquet (about 16) while both exist, rounded up."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a campaign ended.
+
+    Parameters
+    ----------
+    results : Results
+    plan : Plan
+    done : int
+        Runs carried out by this command.
+    kept : int
+        Runs that were there already.
+    spoiled : tuple of str
+        Planned runs that have no valid attempt after their repetitions.
+    swept : tuple of Swept
+        What an earlier Towtank had left behind.
+    """
+
+    results: Results
+    plan: Plan
+    done: int
+    kept: int
+    spoiled: tuple[str, ...]
+    swept: tuple[Swept, ...]
+
+
+def run_campaign(
+    plan: Plan,
+    *,
+    root: Path,
+    folder: Path,
+    display: Display,
+    stop: StopRequest,
+    force_new: bool = False,
+    create_platform: Callable[[str], Platform] = registry.create,
+) -> Outcome:
+    """Carry a plan out, or what is left of it.
+
+    Parameters
+    ----------
+    plan : Plan
+    root, folder : Path
+        Folder of the experiment file; result folder.
+    display : Display
+    stop : StopRequest
+    force_new : bool
+        Move older results aside and start afresh.
+    create_platform : callable
+        Platform name → platform.
+
+    Raises
+    ------
+    TowtankError
+        See `campaign.runner.carry_out`; also when the results are of another experiment or environment.
+    """
+    engine = engine_build(find_engine())
+    require_release(engine)
+    captured = environment.capture(engine, application.fingerprints(plan, root))
+    with locked(folder):
+        swept = Intents(folder).sweep(lambda name, token: create_platform(name).sweep(token))
+        for left in swept:
+            display.note(f"left by an earlier towtank: {left.intent.kind} {left.intent.name}: {left.message}")
+        opened = open_or_create(folder, plan, captured, force_new=force_new)
+        if opened.moved_aside is not None:
+            display.note(f"older results are in {opened.moved_aside}")
+        intents = Intents(folder)
+        with Lifetimes(folder, root, intents, stop, create_platform) as lifetimes:
+            frame = Frame(
+                experiment=plan.experiment.experiment, results=folder, root=root, engine=engine,
+                environment_digest=captured["digest"], versions=captured["versions"], intents=intents,
+                lifetimes=lifetimes, stop=stop, display=display,
+            )  # fmt: skip
+            outcome = _Campaign(frame, opened, create_platform).carry_out(tuple(swept))
+        shutil.rmtree(folder / "scratch", ignore_errors=True)
+        return outcome
+
+
+class _Campaign:
+    """The loop over a plan."""
+
+    def __init__(self, frame: Frame, opened: Opened, create_platform: Callable[[str], Platform]) -> None:
+        self._frame = frame
+        self._results = opened.results
+        self._plan = opened.plan
+        self._create_platform = create_platform
+        self._most_attempts = 1 + opened.plan.experiment.max_invalid_repeats
+        self._complete: dict[str, int] = {}
+        self._usable: set[str] = set()
+        self._done = 0
+        for run in self._results.runs("complete"):
+            self._count(run.record.planned_id, is_usable=usable(run))
+
+    def carry_out(self, swept: tuple[Swept, ...]) -> Outcome:
+        """Everything that is left to do."""
+        kept = sum(1 for planned in self._plan.runs if not self._is_open(planned))
+        self._announce()
+        self._check_platforms()
+        self._blocks(self._plan.runs)
+        if self._extend():
+            self._announce()
+            self._blocks(self._plan.runs)
+        self._results.reload()
+        spoiled = tuple(planned.id for planned in self._plan.runs if planned.id not in self._usable)
+        return Outcome(self._results, self._plan, self._done, kept, spoiled, swept)
+
+    def _blocks(self, runs: Sequence[PlannedRun]) -> None:
+        """Runs in order; what turned out invalid is repeated at the end of its block."""
+        for group in _by_block(runs):
+            pending = [planned for planned in group if self._is_open(planned)]
+            if not pending:
+                continue
+            while pending:
+                for planned in pending:
+                    self._run(planned)
+                pending = [planned for planned in group if self._is_open(planned)]
+            self._frame.lifetimes.end_block()
+
+    def _run(self, planned: PlannedRun) -> None:
+        """One attempt of one planned run."""
+        self._frame.stop()
+        treatment = self._plan.treatment(planned.treatment_id)
+        load = treatment.spec.workload.load
+        self._check_room(load_duration_s(load), getattr(load, "rate", None))
+        self._results.reload()
+        attempt = self._results.next_attempt(planned.id)
+        total = len(self._plan.runs)
+        number = sum(1 for run in self._plan.runs if not self._is_open(run)) + 1
+        self._frame.display.run(
+            RunOutline(
+                f"{planned.id}-a{attempt}", treatment.label, planned.block, min(number, total), total,
+                load_duration_s(load), stages(load),
+            )
+        )  # fmt: skip
+        record = carry_out(self._frame, planned, treatment, attempt)
+        self._done += 1
+        valid = record.verdicts is not None and record.verdicts.instrument != "invalid"
+        self._count(planned.id, is_usable=valid)
+
+    def _count(self, planned_id: str, *, is_usable: bool) -> None:
+        self._complete[planned_id] = self._complete.get(planned_id, 0) + 1
+        if is_usable:
+            self._usable.add(planned_id)
+
+    def _is_open(self, planned: PlannedRun) -> bool:
+        """Whether a planned run still needs an attempt, and may have one."""
+        return planned.id not in self._usable and self._complete.get(planned.id, 0) < self._most_attempts
+
+    def _extend(self) -> bool:
+        """Fix the final number of blocks, once, after the pilot of an adaptive design."""
+        repetitions = self._plan.experiment.repetitions
+        if not isinstance(repetitions, Adaptive):
+            return False
+        if len({planned.block for planned in self._plan.runs}) > repetitions.at_least:
+            return False  # decided before
+        self._results.reload()
+        decision = final_blocks(self._results, self._plan)
+        self._frame.display.note(decision.sentence)
+        if decision.plan is None:
+            return False
+        self._plan = decision.plan
+        return True
+
+    def _announce(self) -> None:
+        done = sum(1 for planned in self._plan.runs if not self._is_open(planned))
+        self._frame.display.campaign(self._plan.experiment.experiment, len(self._plan.runs), done)
+
+    def _check_platforms(self) -> None:
+        """Say everything that can be known to fail before anything is created.
+
+        Raises
+        ------
+        PlatformError
+        """
+        problems: dict[str, None] = {}
+        needed = {planned.treatment_id for planned in self._plan.runs if self._is_open(planned)}
+        for treatment in self._plan.treatments:
+            if treatment.id in needed:
+                config = treatment.spec.deployment
+                platform = self._create_platform(config.platform)
+                for problem in platform.check(config, self._frame.root):
+                    problems[f"deployment {treatment.spec.deployment_name}: {problem}"] = None
+        if problems:
+            raise PlatformError("\n".join(problems), hint="nothing was started")
+
+    def _check_room(self, duration_s: float, rate: float | None) -> None:
+        """Refuse to start a run whose records would not fit.
+
+        Raises
+        ------
+        MachineError
+        """
+        wanted = LEAST_ROOM_BYTES + round(duration_s * (rate or 0.0) * BYTES_PER_ROW)
+        free = shutil.disk_usage(self._frame.results).free
+        if free < wanted:
+            raise MachineError(
+                f"{format_bytes(free)} are free on the disk of {self._frame.results}; "
+                f"the next run may need {format_bytes(wanted)}",
+                hint="make room there, then repeat the command: it goes on where it stopped",
+            )
+
+
+def _by_block(runs: Sequence[PlannedRun]) -> Iterator[list[PlannedRun]]:
+    """Stretches of consecutive runs of one block: whole blocks, or, for split plots, their part in one plot."""
+    for _, group in groupby(runs, key=lambda planned: planned.block):
+        yield list(group)

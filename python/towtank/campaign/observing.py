@@ -1,0 +1,117 @@
+"""Telemetry around a run: started before the load, put on the run's clock when that is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from towtank.clock import RunClock
+from towtank.design.model import Observe
+from towtank.platforms.base import Target
+from towtank.telemetry import registry
+from towtank.telemetry.base import Event, ObserveContext, Sample
+
+if TYPE_CHECKING:
+    from towtank.telemetry.sampler import Sampler
+
+MOST_GAPS = 100
+"""Gaps listed in run.json; all of them are counted."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What telemetry saw, on the run's clock; samples from before the load have negative times."""
+
+    samples: Iterable[Sample] = ()
+    events: Sequence[Event] = ()
+    gaps_us: Sequence[tuple[str, int, int]] = ()
+    """Source, from, to."""
+    failed: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def gaps_within(self, start_us: int, end_us: int) -> dict[str, int]:
+        """Unobserved time per source inside a window, µs."""
+        found: dict[str, int] = {}
+        for source, begun, ended in self.gaps_us:
+            overlap = min(ended, end_us) - max(begun, start_us)
+            if overlap > 0:
+                found[source] = found.get(source, 0) + overlap
+        return found
+
+
+class Observing:
+    """Telemetry sources at work.
+
+    Parameters
+    ----------
+    observe : sequence of Observe
+        Which sources, as the experiment says.
+    targets : mapping
+        Whose instances are looked at.
+    own_pids : tuple of int
+        Towtank's own processes.
+    """
+
+    def __init__(
+        self, observe: Sequence[Observe], targets: Mapping[str, Target], *, own_pids: tuple[int, ...]
+    ) -> None:
+        self._observe = observe
+        self._clock = RunClock(time.monotonic_ns())  # provisional: the load has not been ordered yet
+        self._instances = [instance for target in targets.values() for instance in target.instances]
+        self._own_pids = own_pids
+        self._sampler: Sampler | None = None
+
+    def start(self) -> None:
+        """Start all sources.
+
+        Raises
+        ------
+        TelemetryError
+            A source cannot be read.
+        """
+        if not self._observe:
+            return
+        from towtank.telemetry.sampler import Sampler  # noqa: PLC0415
+
+        self._sampler = Sampler(
+            [(registry.create(item.source), self._context(item)) for item in self._observe]
+        )
+        self._sampler.start()
+
+    def stop(self, clock: RunClock) -> Observed:
+        """Stop all sources and put what they saw on the run's clock; harmless when nothing was started."""
+        if self._sampler is None:
+            return Observed()
+        seen = self._sampler.stop().shifted((self._clock.zero_ns - clock.zero_ns) // 1000)
+        self._sampler = None
+        return Observed(
+            samples=seen.samples,
+            events=seen.events,
+            gaps_us=[(gap.source, gap.from_us, gap.to_us) for gap in seen.gaps],
+            failed=sorted({event.source for event in seen.events if event.kind == "source_failed"}),
+            facts={
+                "sources": [
+                    {
+                        "source": item.source,
+                        "interval_s": item.interval,
+                        "readings": seen.readings.get(item.source),
+                    }
+                    for item in self._observe
+                ],
+                "samples": len(seen.samples),
+                "gaps": [asdict(gap) for gap in seen.gaps[:MOST_GAPS]],
+                "gap_count": len(seen.gaps),
+                "cost_s": round(seen.cost_s, 4),
+            },
+        )
+
+    def _context(self, item: Observe) -> ObserveContext:
+        return ObserveContext(
+            clock=self._clock,
+            interval_s=item.interval,
+            instances=self._instances,
+            own_pids=self._own_pids,
+            options=item.options,
+        )

@@ -1,0 +1,298 @@
+"""Showing how a campaign goes: a live display on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import IO, Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from towtank.load.engine import Progress
+from towtank.load.job import Stage
+from towtank.store.run_record import RunRecord
+from towtank.units import format_duration
+
+_REFRESH_PER_S = 4
+_PLAIN_EVERY_S = 10.0
+"""How often plain lines say how the load goes."""
+
+
+@dataclass(frozen=True)
+class RunOutline:
+    """What a display needs to know of a run before it starts."""
+
+    run_id: str
+    label: str
+    block: int
+    number: int
+    total: int
+    duration_s: float
+    stages: Sequence[Stage] = ()
+
+
+class Display(Protocol):
+    """Where a campaign says how it goes; called from several threads, must not block for long."""
+
+    def campaign(self, name: str, total: int, done: int) -> None:
+        """The campaign starts or its size changes: `total` runs, `done` of them kept from before."""
+
+    def run(self, outline: RunOutline) -> None:
+        """A run starts."""
+
+    def phase(self, name: str) -> None:
+        """A run enters a phase: reset, deploy, settle, load, or keep."""
+
+    def load(self, progress: Progress) -> None:
+        """What the last second of load looked like."""
+
+    def finished(self, record: RunRecord) -> None:
+        """A run is kept."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should read, now and later."""
+
+
+@dataclass
+class Estimate:
+    """When the campaign will be done: runs so far decide."""
+
+    total: int = 0
+    done: int = 0
+    _durations_s: list[float] = field(default_factory=list)
+    _begun: float = 0.0
+
+    def start(self) -> None:
+        """A run starts."""
+        self._begun = time.monotonic()
+
+    def finish(self) -> None:
+        """It ended."""
+        self.done += 1
+        self._durations_s.append(time.monotonic() - self._begun)
+
+    def left_s(self, planned_s: float) -> float:
+        """Time left, seconds; before the first run has ended, from the length of its load alone."""
+        known = self._durations_s
+        each = sum(known) / len(known) if known else planned_s + 2.0
+        return max(0.0, (self.total - self.done) * each)
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def campaign(self, name: str, total: int, done: int) -> None:
+        """See Display."""
+
+    def run(self, outline: RunOutline) -> None:
+        """See Display."""
+
+    def phase(self, name: str) -> None:
+        """See Display."""
+
+    def load(self, progress: Progress) -> None:
+        """See Display."""
+
+    def finished(self, record: RunRecord) -> None:
+        """See Display."""
+
+    def note(self, text: str) -> None:
+        """See Display."""
+
+
+class Plain(Quiet):
+    """One line for each thing that happens, with the time: for logs and CI.
+
+    Parameters
+    ----------
+    stream : text stream
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._estimate = Estimate()
+        self._outline: RunOutline | None = None
+        self._said = 0.0
+
+    def campaign(self, name: str, total: int, done: int) -> None:
+        """Say how much there is to do."""
+        self._estimate.total, self._estimate.done = total, done
+        kept = f", {done} kept from before" if done else ""
+        self._line(f"{name}: {total} runs{kept}")
+
+    def run(self, outline: RunOutline) -> None:
+        """Say which run starts, and how long all may take."""
+        self._outline = outline
+        self._estimate.start()
+        left = format_duration(self._estimate.left_s(outline.duration_s), digits=2)
+        self._line(
+            f"run {outline.number} of {outline.total}: {outline.run_id} ({outline.label}); about {left} left"
+        )
+        self._said = time.monotonic()
+
+    def load(self, progress: Progress) -> None:
+        """Say now and then how the load goes."""
+        if time.monotonic() - self._said < _PLAIN_EVERY_S:
+            return
+        self._said = time.monotonic()
+        stages = self._outline.stages if self._outline else ()
+        self._line(f"  {_stage_name(stages, progress.t_us)}{_numbers(progress)}")
+
+    def finished(self, record: RunRecord) -> None:
+        """Say what became of it."""
+        self._estimate.finish()
+        self._line(f"  {verdict_words(record)}")
+
+    def note(self, text: str) -> None:
+        """Say it."""
+        self._line(text)
+
+    def _line(self, text: str) -> None:
+        self._stream.write(f"{datetime.now(UTC).astimezone():%H:%M:%S} {text}\n")
+        self._stream.flush()
+
+
+class Rich(Quiet):
+    """A live display: bar over all runs, the current run with its phase and its last second.
+
+    Use as a context manager.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.Lock()
+        self._estimate = Estimate()
+        self._name = ""
+        self._outline: RunOutline | None = None
+        self._phase = ""
+        self._progress: Progress | None = None
+        self._counts = {"invalid": 0, "suspect": 0, "collapsed": 0}
+        self._live = Live(
+            console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self._render, transient=True
+        )
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def campaign(self, name: str, total: int, done: int) -> None:
+        """Take over how much there is to do."""
+        with self._lock:
+            self._name, self._estimate.total, self._estimate.done = name, total, done
+
+    def run(self, outline: RunOutline) -> None:
+        """Take over which run it is."""
+        with self._lock:
+            self._outline, self._progress = outline, None
+            self._estimate.start()
+
+    def phase(self, name: str) -> None:
+        """Take over what is being done."""
+        with self._lock:
+            self._phase = name
+
+    def load(self, progress: Progress) -> None:
+        """Take over the last second."""
+        with self._lock:
+            self._progress = progress
+
+    def finished(self, record: RunRecord) -> None:
+        """Print a line that stays when something is to be said about the run."""
+        with self._lock:
+            self._estimate.finish()
+            if record.verdicts is not None:
+                for word in (record.verdicts.instrument, record.verdicts.system):
+                    if word in self._counts:
+                        self._counts[word] += 1
+        verdicts = record.verdicts
+        if verdicts is not None and (verdicts.instrument_reasons or verdicts.system != "intact"):
+            self._console.print(Text(f"{record.run_id}: {verdict_words(record)}"))
+
+    def note(self, text: str) -> None:
+        """Print it above the display."""
+        self._console.print(Text(text))
+
+    def _render(self) -> Group:
+        with self._lock:
+            return Group(self._head(), self._current())
+
+    def _head(self) -> Table:
+        estimate = self._estimate
+        row = Table.grid(padding=(0, 2))
+        counts = ", ".join(f"{count} {word}" for word, count in self._counts.items() if count)
+        planned = self._outline.duration_s if self._outline else 0.0
+        row.add_row(
+            Text(self._name, style="bold"),
+            ProgressBar(total=max(1, estimate.total), completed=estimate.done, width=30),
+            Text(f"{estimate.done} of {estimate.total} runs"),
+            Text(f"about {format_duration(estimate.left_s(planned), digits=2)} left", style="dim"),
+            Text(counts, style="yellow"),
+        )
+        return row
+
+    def _current(self) -> Table:
+        row = Table.grid(padding=(0, 2))
+        outline, progress = self._outline, self._progress
+        if outline is None:
+            return row
+        phase = self._phase
+        if phase == "load" and progress is not None:
+            phase = _stage_name(outline.stages, progress.t_us).rstrip(": ") or "load"
+        row.add_row(
+            Text(f"block {outline.block}", style="dim"),
+            Text(outline.label, style="cyan"),
+            Text(phase),
+            Text(_numbers(progress) if progress is not None and self._phase == "load" else ""),
+        )
+        return row
+
+
+def choose_display(*, plain: bool, environment: dict[str, str]) -> Plain | Rich:
+    """Live on a terminal, plain lines otherwise, in CI, or when asked for; both on stderr."""
+    if plain or not sys.stderr.isatty() or environment.get("CI") or environment.get("TERM") == "dumb":
+        return Plain(sys.stderr)
+    return Rich(Console(stderr=True))
+
+
+def verdict_words(record: RunRecord) -> str:
+    """Both axes in words, with the reasons."""
+    verdicts = record.verdicts
+    if verdicts is None:
+        return record.failure or "no verdict"
+    reasons = [reason.message for reason in (*verdicts.instrument_reasons, *verdicts.system_reasons)]
+    said = f"{verdicts.instrument}, {verdicts.system}"
+    return f"{said}: {'; '.join(reasons)}" if reasons else said
+
+
+def _stage_name(stages: Sequence[Stage], t_us: int) -> str:
+    for stage in stages:
+        if stage.start_us <= t_us < stage.end_us:
+            return f"{stage.name}: "
+    return ""
+
+
+def _numbers(progress: Progress) -> str:
+    """Numbers of the last second; rates are per second because the engine reports each second."""
+    p95 = "–" if progress.p95_us is None else format_duration(progress.p95_us / 1e6)
+    parts = [
+        f"{progress.done} done",
+        f"p95 {p95}",
+        f"{progress.failed} failed",
+        f"{progress.in_flight} in flight",
+    ]
+    if progress.queued:
+        parts.append(f"{progress.queued} queued")
+    if progress.users:
+        parts.append(f"{progress.users} users")
+    return ", ".join(parts)

@@ -1,0 +1,482 @@
+"""One run: reset, deploy, prepare, settle, drive and observe, judge, keep.
+
+What goes wrong is sorted here: a fault of the instrument makes the run invalid (it is kept and repeated), a failure of
+the deployment under load is its result, a deployment that never becomes ready ends the campaign, and so does a
+machine that lacks something. In the last two cases the run stays `running` and the same command does it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from towtank.campaign import evidence, hooks, machine
+from towtank.campaign.intents import Intents
+from towtank.campaign.lifetimes import Lifetimes, Slot
+from towtank.campaign.logs import LogMarks
+from towtank.campaign.observing import Observed, Observing
+from towtank.campaign.progress import Display
+from towtank.campaign.settle import Settled, settle
+from towtank.campaign.stopping import StopRequest
+from towtank.campaign.validity import Observation, judge
+from towtank.clock import RunClock, boot_id
+from towtank.design.model import Request, Step, TreatmentSpec
+from towtank.design.plan import PlannedRun, Treatment
+from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
+from towtank.load.binary import EngineBuild
+from towtank.load.engine import Done, EngineProcess, JobRefused, Progress, Ready, flush_timeout_s
+from towtank.load.job import JobRequest, build_job, load_duration_s, masked, stages
+from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, SystemEvent, Target
+from towtank.store import RunWriter
+from towtank.store.files import explained
+from towtank.store.run_record import ClockRecord, RunRecord, StageWindow, Window
+from towtank.telemetry.base import Event
+
+START_AHEAD_S = 0.3
+"""The start is ordered this far ahead, so that the engine is asleep on its clock when it comes."""
+STOP_FLUSH_S = 10.0
+"""After Ctrl-C, the engine has this long to flush."""
+STILL_GOOD = "complete runs are untouched; this run stays 'running' and is to be done again"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What all runs of a campaign share.
+
+    Parameters
+    ----------
+    experiment : str
+    results, root : Path
+        Result folder; folder of the experiment file.
+    engine : EngineBuild
+    environment_digest : str
+    versions : mapping
+    intents : Intents
+    lifetimes : Lifetimes
+    stop : StopRequest
+    display : Display
+    """
+
+    experiment: str
+    results: Path
+    root: Path
+    engine: EngineBuild
+    environment_digest: str
+    versions: Mapping[str, str]
+    intents: Intents
+    lifetimes: Lifetimes
+    stop: StopRequest
+    display: Display
+
+
+@dataclass
+class _Seen:
+    """What is known about a run so far."""
+
+    observations: list[Observation] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    timings_s: dict[str, float] = field(default_factory=dict)
+    settled: Settled | None = None
+    deployment: dict[str, Any] = field(default_factory=dict)
+    ready: Ready | None = None
+    done: Done | None = None
+    findings: Sequence[Mapping[str, Any]] = ()
+    zero_ns: int | None = None
+    during: machine.Interval | None = None
+    observed: Observed | None = None
+    system_events: Sequence[SystemEvent] = ()
+    failure: str | None = None
+    logs: list[dict[str, Any]] = field(default_factory=list)
+
+
+def carry_out(frame: Frame, planned: PlannedRun, treatment: Treatment, attempt: int) -> RunRecord:
+    """Carry one attempt of a planned run out and keep it.
+
+    Returns
+    -------
+    RunRecord
+        Complete, with its verdicts.
+
+    Raises
+    ------
+    Interrupted, PlatformError, TelemetryError, MachineError
+        The run stays `running` and is done again by the next command.
+    """
+    spec = treatment.spec
+    writer = RunWriter.create(
+        frame.results, planned, attempt, experiment=frame.experiment, treatment_label=treatment.label,
+        levels=treatment.levels, workload=spec.workload_name, load_model=spec.workload.load.model,
+        timeout_us=round(spec.workload.timeout * 1e6), versions=dict(frame.versions),
+        environment_digest=frame.environment_digest,
+        stages=tuple(
+            StageWindow(workload=spec.workload_name, name=s.name, start_us=s.start_us, end_us=s.end_us)
+            for s in stages(spec.workload.load)
+        ),
+    )  # fmt: skip
+    with writer:
+        return _Attempt(frame, planned, spec, writer).carry_out()
+
+
+class _Attempt:
+    """The steps of one attempt, in order."""
+
+    def __init__(self, frame: Frame, planned: PlannedRun, spec: TreatmentSpec, writer: RunWriter) -> None:
+        self._frame = frame
+        self._planned = planned
+        self._spec = spec
+        self._writer = writer
+        self._seen = _Seen()
+        self._targets: dict[str, Target] = {}
+        self._logs = writer.layout.logs
+
+    def carry_out(self) -> RunRecord:
+        """All steps; whatever happens, what the run created is gone afterwards."""
+        try:
+            with explained(self._writer.path, still_good=STILL_GOOD):
+                self._carry_out()
+                return self._keep()
+        except TowtankError as error:
+            self._leave_running(error)
+            raise
+
+    def _carry_out(self) -> None:
+        """Everything that needs the deployment, which ends with it."""
+        lifetimes = self._frame.lifetimes
+        marks: LogMarks | None = None
+        removed: Sequence[LogFile] = ()
+        try:
+            with self._timed("fixtures"):
+                lifetimes.ensure_fixtures(self._spec, self._logs)
+            slot = lifetimes.slot_for(self._spec, self._writer.record.run_id, self._logs)
+            marks = LogMarks.take(slot.logs) if slot.logs != self._logs else None
+            self._steps(slot)
+            if marks is not None:
+                self._seen.logs = marks.copy_new(slot.logs, self._logs)
+        finally:
+            with self._timed("remove"):
+                removed = lifetimes.end_run()
+        if marks is None:
+            self._seen.logs = [_log_facts(log) for log in removed]
+
+    def _steps(self, slot: Slot) -> None:
+        """From reset to the end of the load; a fault of the instrument ends them early, without an error."""
+        before_deploying = self._spec.reset is not None and not _needs_address(self._spec.reset.run)
+        if before_deploying and not self._reset(slot):
+            return
+        self._deploy(slot)
+        if not before_deploying and self._spec.reset is not None and not self._reset(slot):
+            return
+        if not self._settle(slot):
+            return
+        self._drive(slot)
+
+    # --- before the load ---------------------------------------------------------------------------------
+
+    def _reset(self, slot: Slot) -> bool:
+        """Bring the data to their state; a failure makes the run invalid."""
+        reset = self._spec.reset
+        if reset is None:
+            return True
+        self._frame.display.phase("reset")
+        with self._timed("reset"):
+            try:
+                facts = hooks.run_reset(
+                    reset, self._frame.lifetimes.places(slot), self._frame.intents,
+                    log=self._logs / "reset.log", cancelled=self._frame.stop,
+                )  # fmt: skip
+            except hooks.HookFailed as error:
+                self._seen.observations.append(Observation("wrong_data_state", 1, error.message))
+                self._seen.failure = error.message
+                return False
+        self._seen.deployment["reset"] = facts
+        return True
+
+    def _deploy(self, slot: Slot) -> None:
+        """Deploy unless it lives on from an earlier run, and prepare it before its first run."""
+        if slot.deployment is None:
+            self._frame.display.phase("deploy")
+            with self._timed("deploy"):
+                self._frame.lifetimes.deploy(slot)
+        self._frame.display.phase("prepare")
+        with self._timed("prepare"):
+            self._frame.lifetimes.prepare(slot, self._spec.prepare, self._logs / "prepare.log")
+
+    def _settle(self, slot: Slot) -> bool:
+        """Wait for the baseline; not reaching it makes the run invalid."""
+        self._frame.display.phase("settle")
+        with self._timed("settle"):
+            settled = settle(self._spec.settle, slot.targets, self._frame.stop)
+        self._seen.settled = settled
+        if not settled.reached:
+            self._seen.observations.append(Observation("wrong_baseline", 1, settled.problem))
+            self._seen.failure = f"did not settle: {settled.problem}"
+        return settled.reached
+
+    # --- the load ----------------------------------------------------------------------------------------
+
+    def _drive(self, slot: Slot) -> None:
+        """Drive the load and observe; losing the engine or the platform makes the run invalid."""
+        deployment = slot.deployment
+        if deployment is None:
+            raise PlatformError(f"{slot.name} has no deployment to drive a load against")
+        self._targets = dict(slot.targets)
+        begun_ns = time.monotonic_ns()
+        mask = deployment.mask if isinstance(deployment, KeepsSecrets) else str
+        job = self._job(slot)
+        kept = masked(job, mask)
+        path = self._writer.write_job(kept)
+        with self._frame.intents.during("engine", self._writer.record.run_id) as intent:
+            engine = EngineProcess(
+                self._frame.engine.path, path, log_path=self._logs / "engine.log", token=intent.token,
+                private_job=job if kept != job else None, on_progress=self._on_progress,
+            )  # fmt: skip
+            try:
+                with engine:
+                    self._load(engine, slot)
+            except JobRefused:
+                raise  # the same job would be refused again
+            except EngineError as error:
+                self._seen.observations.append(Observation("engine_lost", 1, error.message))
+                self._seen.failure = error.message
+            finally:
+                self._seen.findings = engine.findings
+        self._look_back(slot, begun_ns)
+
+    def _load(self, engine: EngineProcess, slot: Slot) -> None:
+        """The load itself, between `ready` and `done`, with telemetry around it."""
+        seen, stop = self._seen, self._frame.stop
+        seen.ready = engine.wait_ready(cancelled=stop)
+        observing = Observing(self._spec.observe, slot.targets, own_pids=(os.getpid(), engine.pid))
+        observing.start()
+        try:
+            before = machine.now()
+            self._frame.display.phase("load")
+            with self._timed("drive"):
+                zero_ns = time.monotonic_ns() + round(START_AHEAD_S * 1e9)
+                engine.start_at(zero_ns)
+                try:
+                    seen.zero_ns = engine.wait_started(cancelled=stop)
+                    seen.done = engine.wait_done(timeout_s=self._longest_s(seen.ready), cancelled=stop)
+                except Interrupted:
+                    self._stop_in_order(engine)
+                    raise
+            seen.during = machine.between(before, machine.now())
+        finally:
+            seen.observed = observing.stop(RunClock(seen.zero_ns or time.monotonic_ns()))
+
+    def _stop_in_order(self, engine: EngineProcess) -> None:
+        """The user asked to stop: nothing new is sent, everything is flushed, within a bound."""
+        if self._frame.stop.hurry:
+            return
+        engine.stop()
+
+        def hurried() -> None:
+            if self._frame.stop.hurry:
+                raise Interrupted("stopped in a hurry")
+
+        try:
+            engine.wait_done(timeout_s=STOP_FLUSH_S, cancelled=hurried)
+        except (EngineError, Interrupted):
+            return  # its logs on disk stay readable; what matters now is to end
+
+    def _look_back(self, slot: Slot, begun_ns: int) -> None:
+        """What the deployment went through while the load was on."""
+        deployment = slot.deployment
+        if deployment is None:
+            return
+        self._frame.display.phase("look back")
+        try:
+            if isinstance(deployment, ProbesAfterRun):
+                deployment.probe()
+            self._seen.system_events = [e for e in deployment.events() if e.t_ns >= begun_ns]
+            self._seen.deployment |= {
+                "platform": slot.config.platform, "name": slot.name, "lifetime": slot.lifetime,
+                "runs_before": slot.runs[:-1], **deployment.describe(),
+            }  # fmt: skip
+        except Interrupted:
+            raise
+        except PlatformError as error:
+            self._seen.observations.append(Observation("platform_lost", 1, error.message))
+            self._seen.failure = error.message
+
+    def _job(self, slot: Slot) -> dict[str, Any]:
+        spec = self._spec
+        return build_job(
+            JobRequest(
+                run_id=self._writer.record.run_id, seed=self._planned.seed,
+                output=self._writer.layout.request_logs.absolute(), workload_name=spec.workload_name,
+                workload=spec.workload, targets=slot.targets, generator=spec.generator,
+            )
+        )  # fmt: skip
+
+    def _longest_s(self, ready: Ready) -> float:
+        """When an engine that has not finished counts as lost."""
+        load = self._spec.workload.load
+        steps = [step for step in self._spec.workload.journey.steps if isinstance(step, Request)]
+        timeout = max([self._spec.workload.timeout, *(step.timeout or 0.0 for step in steps)])
+        graceful = getattr(load, "graceful", 0.0)
+        return START_AHEAD_S + load_duration_s(load) + graceful + timeout + flush_timeout_s(ready.due or 0)
+
+    def _on_progress(self, progress: Progress) -> None:
+        self._frame.display.load(progress)
+
+    # --- after the load ----------------------------------------------------------------------------------
+
+    def _keep(self) -> RunRecord:
+        """Judge the run, and complete its folder."""
+        self._frame.display.phase("keep")
+        seen, writer = self._seen, self._writer
+        window = _window(seen.done)
+        clock = RunClock(seen.zero_ns) if seen.zero_ns is not None else None
+        if seen.observed is not None:
+            writer.write_samples(seen.observed.samples)
+        writer.write_events(self._all_events(clock))
+        begun = time.monotonic()
+        verdicts = judge([*seen.observations, *self._judged(window)])
+        record = writer.record.model_copy(
+            update={
+                "clock": self._clock_record(),
+                "window": window,
+                "verdicts": verdicts,
+                "failure": seen.failure,
+                "engine": self._engine_facts(),
+                "deployment": seen.deployment,
+                "telemetry": seen.observed.facts if seen.observed is not None else {},
+                "logs": seen.logs,
+            }
+        )
+        seen.timings_s["judge"] = round(time.monotonic() - begun, 4)
+        record = writer.close(record.model_copy(update={"timings_s": seen.timings_s}))
+        self._frame.display.finished(record)
+        return record
+
+    def _judged(self, window: Window | None) -> list[Observation]:
+        """Everything that the run's traces say about its validity, on both axes."""
+        seen = self._seen
+        found: list[Observation] = []
+        outcomes = evidence.Outcomes()
+        if seen.done is not None and seen.ready is not None:
+            one_step = _one_request_per_iteration(self._spec)
+            found += evidence.of_engine(seen.done, seen.findings, seen.ready, one_step=one_step)
+        if seen.during is not None and seen.settled is not None:
+            found += evidence.of_machine(seen.settled.baseline, seen.during, self._targets.values())
+        if window is not None and seen.observed is not None:
+            gaps = seen.observed.gaps_within(window.start_us, window.end_us)
+            found += evidence.of_telemetry(gaps, seen.observed.failed, window)
+        if window is not None and self._writer.layout.requests.exists():
+            outcomes = evidence.read_outcomes(self._writer.layout.requests, window)
+        found += evidence.of_system(seen.system_events, self._targets, outcomes)
+        return found
+
+    def _all_events(self, clock: RunClock | None) -> list[Event]:
+        """Events of all sources on the run clock, oldest first."""
+        seen = self._seen
+        events = [*seen.events, *(seen.observed.events if seen.observed is not None else ())]
+        for finding in seen.findings:
+            detail = {key: value for key, value in finding.items() if key not in ("event", "t_us", "message")}
+            events.append(
+                Event(int(finding.get("t_us") or 0), "engine", str(finding["name"]), "",
+                      str(finding.get("message", "")), json.dumps(detail))
+            )  # fmt: skip
+        if clock is not None:
+            platform = str(seen.deployment.get("platform", "platform"))
+            events += [
+                Event(
+                    clock.at_us(e.t_ns), platform, e.kind, e.instance, e.message, json.dumps(dict(e.detail))
+                )
+                for e in seen.system_events
+            ]
+        return sorted(events, key=lambda event: event.t_us)
+
+    def _clock_record(self) -> ClockRecord | None:
+        zero_ns = self._seen.zero_ns
+        if zero_ns is None:
+            return None
+        zero = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - zero_ns) / 1000)
+        step = self._seen.during.wall_step_us if self._seen.during is not None else 0
+        return ClockRecord(
+            zero_monotonic_ns=zero_ns, zero_utc=zero.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            boot_id=boot_id(), wall_step_us=step,
+        )  # fmt: skip
+
+    def _engine_facts(self) -> dict[str, Any]:
+        seen = self._seen
+        facts: dict[str, Any] = {"version": self._frame.engine.version, "profile": self._frame.engine.profile}
+        if seen.ready is not None:
+            ready = seen.ready
+            facts |= {
+                "build": dict(ready.build),
+                "backend": ready.backend,
+                "threads": ready.threads,
+                "due": ready.due,
+            }
+        if seen.done is not None:
+            done = seen.done
+            facts |= {"counts": dict(done.counts), "self": dict(done.self_), "stopped_by": done.stopped_by,
+                      "files": [dict(file) for file in done.files], "window": dict(done.window)}  # fmt: skip
+        if seen.during is not None and seen.settled is not None:
+            facts["machine"] = {
+                "busy_ratio": seen.during.busy_ratio,
+                "own_ratio": seen.during.own_ratio,
+                "deployment_ratio": seen.during.deployment_ratio,
+                "foreign_ratio": seen.during.foreign_ratio,
+                "steal_ratio": seen.during.steal_ratio,
+                "baseline_foreign_ratio": seen.settled.baseline.foreign_ratio,
+            }
+        return facts
+
+    def _leave_running(self, error: TowtankError) -> None:
+        """Note why the run could not be completed; it is done again later."""
+        with contextlib.suppress(MachineError, OSError):  # the disk may be what failed
+            self._writer.update(self._writer.record.model_copy(update={"failure": error.message}))
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = self._seen.timings_s.get(name, 0.0) + time.monotonic() - begun
+            self._seen.timings_s[name] = round(spent, 4)
+
+
+def _needs_address(run: str | Sequence[str] | None) -> bool:
+    """Whether a reset asks the deployment itself, so that it can only come after deploying."""
+    words = [run] if isinstance(run, str) else list(run or ())
+    return any("{url." in word for word in words)
+
+
+def _one_request_per_iteration(spec: TreatmentSpec) -> bool:
+    """Whether every arrival makes exactly one row, so that arrivals and rows must be equal."""
+
+    def requests(steps: Sequence[Step]) -> set[int]:
+        """How many requests these steps may make; more than one is just 2."""
+        counts = {0}
+        for step in steps:
+            own = {1} if isinstance(step, Request) else set().union(*(requests(o.steps) for o in step.choose))
+            counts = {min(2, before + now) for before in counts for now in own}
+        return counts
+
+    return requests(spec.workload.journey.steps) == {1}
+
+
+def _window(done: Done | None) -> Window | None:
+    if done is None:
+        return None
+    return Window.model_validate(dict(done.window))
+
+
+def _log_facts(log: LogFile) -> dict[str, Any]:
+    return {
+        "instance": log.instance,
+        "file": log.path.name,
+        "bytes_written": log.bytes_written,
+        "bytes_kept": log.bytes_kept,
+    }
