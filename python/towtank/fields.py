@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     Tag,
+    WithJsonSchema,
 )
 
 from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
@@ -82,19 +83,45 @@ def _duration_text(seconds: float) -> str:
     return f"{int(seconds) if seconds.is_integer() else repr(seconds)}s"
 
 
+def _written(title: str, pattern: str, *numbers: dict[str, object]) -> WithJsonSchema:
+    """JSON Schema of a value with a unit: text of a form, or some plain numbers. `unit` is for `design.schema`."""
+    return WithJsonSchema(
+        {"unit": title, "anyOf": [{"type": "string", "pattern": pattern}, *numbers]}, mode="validation"
+    )
+
+
+_NUMBER = r"[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+
 Duration = Annotated[
     float,
     BeforeValidator(_read(parse_duration, "a duration such as 15m or 300ms")),
     PlainSerializer(_duration_text, return_type=str, when_used="json"),
+    _written("duration", rf"^\s*({_NUMBER}\s*(ns|us|µs|ms|s|min|m|h|d)\s*)+$|^\s*0\s*$", {"const": 0}),
 ]
 """Seconds, ≥ 0; written ``15m`` or ``300ms``."""
-Size = Annotated[int, BeforeValidator(_read(parse_bytes, "a size such as 64MiB"))]
+Size = Annotated[
+    int,
+    BeforeValidator(_read(parse_bytes, "a size such as 64MiB")),
+    _written("size", rf"^\s*{_NUMBER}\s*(B|[kKMGT]B|[KMGT]iB?)?\s*$", {"type": "integer", "minimum": 0}),
+]
 """Bytes, ≥ 0; written ``64MiB``."""
-Ratio = Annotated[float, BeforeValidator(_read(parse_ratio, "a share such as 5%"))]
+Ratio = Annotated[
+    float,
+    BeforeValidator(_read(parse_ratio, "a share such as 5%")),
+    _written("share", rf"^\s*{_NUMBER}\s*%?\s*$", {"type": "number", "minimum": 0, "maximum": 1}),
+]
 """0–1; written ``5%``."""
-Cores = Annotated[float, BeforeValidator(_read(parse_cores, "a CPU amount such as 1.5 or 500m"))]
+Cores = Annotated[
+    float,
+    BeforeValidator(_read(parse_cores, "a CPU amount such as 1.5 or 500m")),
+    _written("CPU cores", rf"^\s*{_NUMBER}\s*m?\s*$", {"type": "number", "exclusiveMinimum": 0}),
+]
 """CPU cores, > 0; written ``1.5`` or ``500m``."""
-Rate = Annotated[float, BeforeValidator(_read(parse_rate, "a rate such as 100/s"))]
+Rate = Annotated[
+    float,
+    BeforeValidator(_read(parse_rate, "a rate such as 100/s")),
+    _written("rate", rf"^\s*{_NUMBER}\s*(/\s*(s|m|min|h))?\s*$", {"type": "number", "minimum": 0}),
+]
 """Per second, ≥ 0; written ``100/s`` or ``6/min``."""
 Whole = Annotated[int, BeforeValidator(_whole)]
 """A whole number; true is not one."""

@@ -7,6 +7,7 @@ from towtank.design.loading import extend, load_plan
 from towtank.design.locate import locate
 from towtank.design.plan import Plan, PlannedRun, Treatment
 from towtank.design.problems import Problem
+from towtank.design.schema import json_schema
 
 __all__ = [
     "Forecast",
@@ -19,6 +20,7 @@ __all__ = [
     "difference",
     "extend",
     "forecast",
+    "json_schema",
     "load_plan",
     "locate",
     "power",
