@@ -97,6 +97,8 @@ class _Reader:
         self.noticed: list[tuple[str, str]] = []
         self._open_files = open_files
         self._group = ControlGroup(instance.cgroup) if instance.cgroup else None
+        # Decided once: totals of a group and of a tree have different zeros.
+        self._exact = self._group is not None and self._group.cpu_ns() is not None
         self._known: dict[int, Stat] = {}
         self._cpu = TreeCounter()
         self._read = TreeCounter()
@@ -159,14 +161,16 @@ class _Reader:
         traffic = {s.identity: (s.ppid, io) for s in tree.values() if (io := read_io(s.pid)) is not None}
         read = self._read.update({who: (ppid, io[0]) for who, (ppid, io) in traffic.items()})
         written = self._written.update({who: (ppid, io[1]) for who, (ppid, io) in traffic.items()})
-        cpu_ns = self._group.cpu_ns() if self._group is not None else None
-        if cpu_ns is None:
-            ticks = self._cpu.update(
-                {s.identity: (s.ppid, s.own_ticks + s.children_ticks) for s in tree.values()}
-            )
-            cpu_ns = ticks * NS_PER_S // TICKS_PER_S
         throttling = self._group.throttling() if self._group is not None else None
-        return _Counters(now_ns, cpu_ns, read, written, throttling)
+        return _Counters(now_ns, self._cpu_ns(tree), read, written, throttling)
+
+    def _cpu_ns(self, tree: dict[int, Stat]) -> int:
+        """CPU time since some moment of the past."""
+        if self._exact and self._group is not None:
+            before = self._last.cpu_ns if self._last is not None else 0
+            return self._group.cpu_ns() or before  # a group that was just removed: no more than before
+        spent = {s.identity: (s.ppid, s.own_ticks + s.children_ticks) for s in tree.values()}
+        return self._cpu.update(spent) * NS_PER_S // TICKS_PER_S
 
     def _levels(self, tree: dict[int, Stat]) -> dict[str, float]:
         memory = self._group.memory_bytes() if self._group is not None else None

@@ -1,0 +1,274 @@
+"""The contract of platforms: what the campaign relies on, checked for every implementation.
+
+To add a platform: add a function below that yields a `Subject`, and make this pass.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.fake_platform import FakeConfig, FakePlatform
+from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
+from towtank.platforms import registry
+from towtank.platforms.base import DeployContext, KeepsSecrets, Platform, ProbesAfterRun
+
+SECRET = "correct-horse-battery-staple"
+
+
+@dataclass
+class Subject:
+    """A platform under test.
+
+    Parameters
+    ----------
+    platform : Platform
+    config : callable
+        Makes a valid config of it, with these keys changed.
+    never_ready : dict
+        Keys that make it never become ready, within a second.
+    secret : dict
+        Keys that use the secret of the variable SUBJECT_SECRET; empty when the platform has none.
+    """
+
+    platform: Platform
+    config: Callable[..., Any]
+    never_ready: dict[str, Any]
+    secret: dict[str, Any]
+
+
+def local(request: pytest.FixtureRequest) -> Subject:
+    request.getfixturevalue("engine")
+    base = {"platform": "local", "command": "python http_app.py", "replicas": 2, "ready": {"http": "/health"}}
+    return Subject(
+        registry.create("local"),
+        lambda **keys: registry.config_model("local").model_validate({**base, **keys}),
+        {"command": "python http_app.py --silent", "ready": {"http": "/health", "timeout": "500ms"}},
+        {"command": "python http_app.py --say {env.SUBJECT_SECRET}", "env": {"KEY": "{env.SUBJECT_SECRET}"}},
+    )
+
+
+def external(request: pytest.FixtureRequest) -> Subject:
+    url = request.getfixturevalue("http_server")
+    base = {"platform": "external", "url": url, "ready": {"http": "/health"}}
+    return Subject(
+        registry.create("external"),
+        lambda **keys: registry.config_model("external").model_validate({**base, **keys}),
+        {"ready": {"http": "/nowhere", "timeout": "300ms"}},
+        {"headers": {"authorization": "Bearer {env.SUBJECT_SECRET}"}},
+    )
+
+
+def fake(request: pytest.FixtureRequest) -> Subject:
+    return Subject(
+        FakePlatform(),
+        lambda **keys: FakeConfig.model_validate({"platform": "fake", **keys}),
+        {"ready": False},
+        {},
+    )
+
+
+@pytest.fixture(params=[local, external, fake], ids=lambda subject: subject.__name__)
+def subject(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
+    monkeypatch.setenv("SUBJECT_SECRET", SECRET)
+    return request.param(request)
+
+
+def never() -> None:
+    """Nobody cancels."""
+
+
+def test_every_registered_platform_is_tested_here() -> None:
+    assert set(registry.PLATFORMS) <= {local.__name__, external.__name__}
+
+
+def test_it_has_the_name_it_is_known_by(subject: Subject) -> None:
+    assert subject.platform.name == subject.config().platform
+
+
+def test_config_is_frozen_and_strict(subject: Subject) -> None:
+    config = subject.config()
+    with pytest.raises(ValueError, match="frozen"):
+        config.platform = "other"
+    with pytest.raises(ValueError, match="Extra inputs"):
+        subject.config(no_such_key=1)
+
+
+def test_a_stored_config_reads_back_the_same(subject: Subject) -> None:
+    config = subject.config()
+    assert type(config).model_validate_json(config.model_dump_json(by_alias=True)) == config
+
+
+def test_check_finds_nothing_wrong_and_changes_nothing(subject: Subject, context: DeployContext) -> None:
+    before = sorted(context.root.iterdir())
+    assert list(subject.platform.check(subject.config())) == []
+    assert list(subject.platform.check(subject.config(), context.root)) == []
+    assert sorted(context.root.iterdir()) == before
+    assert not context.data_dir.exists()
+    assert not context.log_dir.exists()
+
+
+def test_life_of_a_deployment(subject: Subject, context: DeployContext) -> None:
+    config = subject.config()
+    deployment = subject.platform.deploy(config, context)
+    try:
+        deployment.wait_ready(cancelled=never)
+        targets = deployment.targets
+        assert tuple(targets) == tuple(config.target_names())
+        for name, target in targets.items():
+            assert target.name == name
+            assert target.instances
+            for instance in target.instances:
+                assert instance.url.startswith("http://127.0.0.1:")
+                assert not instance.url.endswith("/")
+                assert (instance.pid is None) == (instance.start_ticks is None)
+        names = [i.name for t in targets.values() for i in t.instances]
+        assert len(set(names)) == len(names)
+        assert list(deployment.events()) == []
+    finally:
+        logs = deployment.remove()
+    assert list(deployment.remove()) == list(logs)
+    assert list(deployment.events()) == []
+    assert {log.instance for log in logs} <= set(names)
+    for log in logs:
+        assert log.path.is_file()
+        assert log.bytes_kept == log.path.stat().st_size <= log.bytes_written
+    assert subject.platform.sweep(context.token) == 0
+
+
+def test_what_never_becomes_ready_is_said_clearly(subject: Subject, context: DeployContext) -> None:
+    deployment = subject.platform.deploy(subject.config(**subject.never_ready), context)
+    try:
+        with pytest.raises(ReadinessTimeout, match="was not ready within") as caught:
+            deployment.wait_ready(cancelled=never)
+    finally:
+        deployment.remove()
+    assert "app-0" in caught.value.message
+    assert caught.value.hint
+    assert isinstance(caught.value, PlatformError)
+
+
+def test_waiting_can_be_cancelled(subject: Subject, context: DeployContext) -> None:
+    deployment = subject.platform.deploy(subject.config(**subject.never_ready), context)
+
+    def stop() -> None:
+        raise Interrupted("the user asked to stop")
+
+    try:
+        with pytest.raises(Interrupted):
+            deployment.wait_ready(cancelled=stop)
+    finally:
+        deployment.remove()
+
+
+def test_it_can_be_removed_before_it_is_ready(subject: Subject, context: DeployContext) -> None:
+    deployment = subject.platform.deploy(subject.config(), context)
+    deployment.remove()
+    deployment.remove()
+
+
+def test_events_may_be_asked_for_from_another_thread(subject: Subject, context: DeployContext) -> None:
+    deployment = subject.platform.deploy(subject.config(), context)
+    problems: list[BaseException] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        try:
+            while not done.is_set():
+                deployment.events()
+                deployment.describe()
+        except BaseException as error:  # noqa: BLE001
+            problems.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        deployment.wait_ready(cancelled=never)
+    finally:
+        deployment.remove()
+        done.set()
+        thread.join()
+    assert problems == []
+
+
+def test_description_is_json_and_tells_no_secret(subject: Subject, context: DeployContext) -> None:
+    deployment = subject.platform.deploy(subject.config(**subject.secret), context)
+    try:
+        deployment.wait_ready(cancelled=never)
+        text = json.dumps(deployment.describe())
+        if subject.secret:
+            assert isinstance(deployment, KeepsSecrets)
+            assert deployment.mask(f"a {SECRET} b") == "a *** b"
+    finally:
+        logs = deployment.remove()
+    assert SECRET not in text
+    assert SECRET not in json.dumps(deployment.describe())
+    assert all(SECRET not in log.path.read_text() for log in logs)
+    assert deployment.describe()["platform"] == subject.platform.name
+
+
+def test_errors_tell_no_secret(
+    subject: Subject, context: DeployContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not subject.secret:
+        pytest.skip("this platform takes no secrets")
+    keys = {**subject.secret, "ready": {"http": "/nowhere", "timeout": "300ms"}}
+    deployment = subject.platform.deploy(subject.config(**keys), context)
+    try:
+        with pytest.raises(ReadinessTimeout) as caught:
+            deployment.wait_ready(cancelled=never)
+    finally:
+        deployment.remove()
+    assert SECRET not in caught.value.message + str(caught.value.hint)
+
+    monkeypatch.delenv("SUBJECT_SECRET")
+    assert any(
+        "SUBJECT_SECRET" in problem for problem in subject.platform.check(subject.config(**subject.secret))
+    )
+    with pytest.raises(PlatformError, match="not set in the environment: SUBJECT_SECRET"):
+        subject.platform.deploy(subject.config(**subject.secret), context)
+
+
+def test_sweeping_what_is_not_there_is_harmless(subject: Subject) -> None:
+    assert subject.platform.sweep("test-no-such-deployment") == 0
+
+
+def test_an_external_deployment_that_went_away_is_an_event(
+    http_server: str, context: DeployContext, request: pytest.FixtureRequest
+) -> None:
+    config = registry.config_model("external").model_validate({"platform": "external", "url": http_server})
+    deployment = registry.create("external").deploy(config, context)
+    deployment.wait_ready(cancelled=never)
+    assert isinstance(deployment, ProbesAfterRun)
+    deployment.probe()
+    assert list(deployment.events()) == []
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(f"{http_server}/crash", trust_env=False)
+    while not deployment.events():  # its socket outlives its answer for a moment
+        deployment.probe()
+    (event,) = deployment.events()
+    assert (event.kind, event.instance) == ("unreachable", "app-0")
+    assert "refused" in event.message.lower()
+
+
+def test_secrets_of_headers_reach_the_target(
+    http_server: str, context: DeployContext, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("SUBJECT_SECRET", SECRET)
+    config = registry.config_model("external").model_validate(
+        {"platform": "external", "url": http_server, "headers": {"x-key": "k {env.SUBJECT_SECRET}"}}
+    )
+    deployment = registry.create("external").deploy(config, context)
+    assert deployment.targets["app"].headers == {"x-key": f"k {SECRET}"}
+    assert deployment.describe()["headers"] == {"x-key": "k ***"}
+
+
+def test_path_of_root_is_optional_in_check(subject: Subject, tmp_path: Path) -> None:
+    assert isinstance(list(subject.platform.check(subject.config(), tmp_path)), list)
