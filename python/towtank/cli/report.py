@@ -1,0 +1,55 @@
+"""`towtank report`: from stored results to HTML, Markdown, figures and terminal tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(  # noqa: PLR0917 - typer hands over options by position
+    results: Annotated[Path, typer.Argument(help="An experiment file, or the folder of its results.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Where the HTML goes [default: RESULTS/report/report.html].")
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the report as Markdown instead of the terminal tables.")
+    ] = False,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Also write every figure as files into this folder.")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="Formats of the figures: svg, png, pdf, with commas between.")
+    ] = "svg,png,pdf",
+    runs: Annotated[bool, typer.Option("--runs", help="Also print the table of all runs.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the path of the report only.")] = False,
+) -> None:
+    """Write the report of stored results, and print its tables.
+
+    RESULTS/report gets report.html, one file that needs no network, and report.md. Nothing is measured and nothing
+    is executed: a result folder can be reported on another machine, years later.
+    """
+    import sys
+
+    from rich.console import Console
+
+    from towtank import report as reports
+    from towtank.report.output import model_of, write_model
+    from towtank.store import locate
+
+    folder = locate(results)
+    model = model_of(folder)
+    wanted = tuple(part for part in formats.split(",") if part.strip())
+    written = write_model(model, folder / "report", html_file=html, figures=figures, formats=wanted)
+    if markdown:
+        sys.stdout.write(reports.markdown.render(model))
+        return
+    if not quiet:
+        reports.terminal.show(model, Console(highlight=False, markup=False, emoji=False), runs=runs)
+        typer.echo()
+    typer.echo(str(written.html))
+    if not quiet:
+        if written.figures:
+            typer.echo(f"{len(written.figures)} figures in {figures}")
+        typer.echo(f"{written.html.stat().st_size / 1e6:.1f} MB; Markdown beside it: {written.markdown.name}")

@@ -1,0 +1,303 @@
+"""From the analysis to the report model: what is said, in which order.
+
+Question and answer first, then the evidence, then what threatens it, then everything needed to repeat it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from towtank.analysis.model import Comparison, ExperimentAnalysis
+from towtank.report import tables
+from towtank.report.figures import Figures, collect
+from towtank.report.model import (
+    Answer,
+    Block,
+    Chip,
+    Document,
+    Facts,
+    Notice,
+    ReportModel,
+    Section,
+)
+from towtank.report.naming import Names
+from towtank.report.text import MAX_DOCUMENT, clean
+from towtank.report.values import (
+    VERDICT_SIGN,
+    VERDICT_TONE,
+    confidence,
+    count,
+    effect,
+    known,
+)
+from towtank.units import format_bytes
+
+SENTENCE = 1000
+"""Longest sentence, in characters."""
+
+
+def build(analysis: ExperimentAnalysis) -> ReportModel:
+    """Assemble the report of an experiment; measures and computes nothing new.
+
+    Parameters
+    ----------
+    analysis : ExperimentAnalysis
+
+    Returns
+    -------
+    ReportModel
+        All text in it is free of control characters.
+    """
+    names, meta = Names(analysis), analysis.meta
+    declared = _mapping(meta.get("answer"))
+    figures = collect(
+        analysis,
+        names,
+        primary=tuple(str(v) for v in declared.get("primary", ())),
+        matters=declared.get("matters"),
+        timeout_s=_timeout_s(analysis),
+    )
+    sections = (
+        _answer(analysis, names, figures),
+        _evidence(analysis, names, figures),
+        _threats(analysis),
+        _exploratory(analysis, names, figures),
+        _repeat(analysis, meta),
+        Section("runs-section", "All runs", "Runs", "", (tables.runs(analysis, names),)),
+    )
+    return ReportModel(
+        experiment=clean(meta.get("experiment", "experiment")),
+        question=clean(meta.get("question") or "What was measured?", limit=SENTENCE),
+        headline=clean(analysis.headline, limit=SENTENCE),
+        decided=analysis.decided,
+        answers=tuple(_verdict(c, names) for c in analysis.comparisons if c.confirmatory),
+        chips=tuple(_chips(analysis)),
+        legend=names.legend,
+        sections=tuple(s for s in sections if s.blocks),
+        dated=_dated(meta),
+        versions={clean(k): clean(v) for k, v in _mapping(meta.get("versions")).items()},
+    )
+
+
+# --- the answer ------------------------------------------------------------------------------------------
+
+
+def _verdict(c: Comparison, names: Names) -> Answer:
+    word = c.verdict or "undecided"
+    claim = f"{clean(known(c.variable).title)}, {names.label(c.treatment_id)} against {names.label(c.baseline_id)}"
+    if c.estimate is not None:
+        claim += f": {effect(c, c.estimate)}"
+    return Answer(
+        f"{VERDICT_SIGN[word]} {word}",
+        VERDICT_TONE[word],
+        claim,
+        clean(c.sentence, limit=SENTENCE),
+        names[c.treatment_id].style,
+    )
+
+
+def _chips(analysis: ExperimentAnalysis) -> list[Chip]:
+    valid = sum(r.instrument != "invalid" for r in analysis.runs)
+    suspect = sum(r.instrument == "suspect" for r in analysis.runs)
+    invalid = len(analysis.runs) - valid
+    collapsed = sum(r.system == "collapsed" for r in analysis.runs if r.instrument != "invalid")
+    claims = [c for c in analysis.comparisons if c.confirmatory]
+    chips = []
+    if claims:
+        chips.append(Chip("decided", "good") if analysis.decided else Chip("undecided", "unsure"))
+    if analysis.slo_held is not None:
+        chips.append(Chip("SLO held", "good") if analysis.slo_held else Chip("SLO missed", "bad"))
+    chips.append(Chip(f"{valid} valid {'run' if valid == 1 else 'runs'}"))
+    if suspect:
+        chips.append(Chip(f"{suspect} of them suspect", "unsure"))
+    if invalid:
+        chips.append(Chip(f"{invalid} invalid {'run' if invalid == 1 else 'runs'}, not counted", "unsure"))
+    if collapsed:
+        chips.append(Chip(f"{collapsed} {'run' if collapsed == 1 else 'runs'} collapsed", "bad"))
+    due = sum(r.due for r in analysis.runs if r.instrument != "invalid")
+    chips.append(Chip(f"{count(due)} requests"))
+    return chips
+
+
+def _answer(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> Section:
+    found: list[Block | None] = [
+        figures.forest,
+        tables.claims(analysis.comparisons, names, confirmatory=True),
+        tables.service_levels(analysis, names),
+    ]
+    return Section("answer-section", "The answer in numbers", "Answer", "", _only(found))
+
+
+def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> Section:
+    found: list[Block | None] = [
+        tables.treatments(analysis, names),
+        tables.latency(analysis, names),
+        *figures.timeseries,
+        figures.percentiles,
+        figures.ecdf,
+        figures.intervals,
+        figures.outcomes,
+        tables.outcomes(analysis, names),
+        tables.steps(analysis.steps, names),
+        figures.instances,
+        tables.instances(analysis, names),
+    ]
+    return Section("evidence", "Evidence", "Evidence", "", _only(found))
+
+
+def _exploratory(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> Section:
+    found: list[Block | None] = [
+        figures.exploratory,
+        tables.claims(analysis.comparisons, names, confirmatory=False),
+    ]
+    intro = "Read this for ideas, not for answers: none of it was declared before the experiment ran."
+    return Section("exploratory-section", "Exploratory", "Exploratory", intro, _only(found))
+
+
+def _only(found: Sequence[Block | None]) -> tuple[Block, ...]:
+    return tuple(b for b in found if b is not None)
+
+
+# --- what threatens it -----------------------------------------------------------------------------------
+
+_SEVERITY = {"serious": 0, "warning": 1, "info": 2}
+
+
+def _threats(analysis: ExperimentAnalysis) -> Section:
+    ordered = sorted(analysis.findings, key=lambda f: _SEVERITY.get(f.severity, 1))
+    notices = [
+        Notice(
+            f.severity,
+            clean(f.name).replace("_", " "),
+            clean(f.message, limit=SENTENCE),
+            clean(f.advice, limit=SENTENCE),
+            tuple(clean(r) for r in f.runs),
+        )
+        for f in ordered
+    ]
+    intro = "" if notices else "Nothing was found that speaks against these results."
+    blocks: tuple[Block, ...] = tuple(notices) or (Notice("info", "none", intro, "", ()),)
+    return Section("threats", "Findings and threats to validity", "Threats", "", blocks)
+
+
+# --- how to repeat it ------------------------------------------------------------------------------------
+
+
+def _repeat(analysis: ExperimentAnalysis, meta: Mapping[str, Any]) -> Section:
+    blocks: list[Block] = [
+        Document("Command", clean(_command(meta), limit=SENTENCE), folded=False),
+        Facts("Design", tuple(_design(meta))),
+    ]
+    versions = _items(meta.get("versions"))
+    if versions:
+        blocks.append(Facts("Versions", versions))
+    for number, host in enumerate(_hosts(meta.get("hosts")), start=1):
+        blocks.append(Facts(f"Machine {number}" if number > 1 else "Machine", host))
+    blocks.append(Document("Order of runs", _order(analysis)))
+    for name, text in _mapping(meta.get("files")).items():
+        blocks.append(Document(clean(name), clean(text, limit=MAX_DOCUMENT, lines=True)))
+    intro = "With these files, versions and this seed, the same runs are planned in the same order."
+    return Section("repeat", "Repeat this experiment", "Repeat", intro, tuple(blocks))
+
+
+def _design(meta: Mapping[str, Any]) -> list[tuple[str, str]]:
+    answer = _mapping(meta.get("answer"))
+    primary = answer.get("primary", ())
+    found = {
+        "primary variables": ", ".join(str(v) for v in primary)
+        if isinstance(primary, list | tuple)
+        else primary,
+        "baseline": answer.get("baseline"),
+        "contrasts": answer.get("contrasts"),
+        "matters": f"{answer['matters'] * 100:g} %"
+        if isinstance(answer.get("matters"), float)
+        else answer.get("matters"),
+        "confidence": confidence(answer["confidence"])
+        if isinstance(answer.get("confidence"), float)
+        else None,
+        "order": meta.get("order"),
+        "seed": meta.get("seed"),
+        "profile": meta.get("profile"),
+        "repetitions": meta.get("repetitions"),
+        "started": meta.get("started_utc"),
+        "finished": meta.get("finished_utc"),
+        "digest": meta.get("digest"),
+    }
+    return [(key, clean(value)) for key, value in found.items() if value not in (None, "")]
+
+
+def _order(analysis: ExperimentAnalysis) -> str:
+    ordered = sorted(analysis.runs, key=lambda r: (r.block, r.attempt, r.position))
+    blocks: dict[int, list[str]] = {}
+    for run in ordered:
+        blocks.setdefault(run.block, []).append(clean(run.run_id))
+    return "\n".join(f"block {block:>3}:  {'  '.join(runs)}" for block, runs in blocks.items())
+
+
+def _command(meta: Mapping[str, Any]) -> str:
+    given = meta.get("command")
+    if given:
+        return shlex.join(str(c) for c in given) if isinstance(given, list | tuple) else str(given)
+    files = list(_mapping(meta.get("files")))
+    return f"towtank run {files[0] if files else 'experiment.yaml'}"
+
+
+def _hosts(found: object) -> list[tuple[tuple[str, str], ...]]:
+    """Machines, whether given as one mapping, several, or by name."""
+    if isinstance(found, Mapping):
+        values = list(found.values())
+        nested = values and all(isinstance(v, Mapping) for v in values)
+        entries = [{"host": k, **v} for k, v in found.items()] if nested else [found]
+    elif isinstance(found, list | tuple):
+        entries = [h if isinstance(h, Mapping) else {"host": h} for h in found]
+    else:
+        entries = []
+    return [items for e in entries if (items := _items(e))]
+
+
+def _items(found: object) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (_words(str(k)), _value(str(k), v)) for k, v in _mapping(found).items() if v not in (None, "", {}, [])
+    )
+
+
+def _words(key: str) -> str:
+    for unit in ("_bytes", "_s", "_cores"):
+        key = key.removesuffix(unit)
+    return clean(key.replace("_", " "))
+
+
+def _value(key: str, value: object) -> str:
+    if key.endswith("_bytes") and isinstance(value, int | float):
+        return format_bytes(value)
+    if isinstance(value, Mapping):
+        return clean(", ".join(f"{k} {v}" for k, v in value.items()), limit=SENTENCE)
+    if isinstance(value, list | tuple):
+        return clean(", ".join(str(v) for v in value), limit=SENTENCE)
+    return clean(value, limit=SENTENCE)
+
+
+def _mapping(found: object) -> Mapping[str, Any]:
+    if isinstance(found, Mapping):
+        return found
+    dump = getattr(found, "model_dump", None)
+    return dump() if callable(dump) else {}
+
+
+def _dated(meta: Mapping[str, Any]) -> str:
+    started = str(meta.get("started_utc") or "")
+    return clean(started[:16].replace("T", " ") + " UTC") if len(started) >= 16 else clean(started)
+
+
+def _timeout_s(analysis: ExperimentAnalysis) -> float | None:
+    """Return the bound that censored values carry; the widest when treatments differ."""
+    stated = analysis.meta.get("timeout_s")
+    if isinstance(stated, int | float):
+        return float(stated)
+    found = [
+        q.value for t in analysis.treatments for q in t.pooled.values() if q.above and q.value is not None
+    ]
+    found += [q.value for r in analysis.runs for q in r.values.values() if q.above and q.value is not None]
+    return max(found, default=None)

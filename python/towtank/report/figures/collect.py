@@ -1,0 +1,57 @@
+"""Draw every figure that the results have something to show for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from altair.utils.schemapi import debug_mode
+
+from towtank.analysis.model import ExperimentAnalysis
+from towtank.report.figures.counts import instances, outcomes
+from towtank.report.figures.ecdf import ecdf
+from towtank.report.figures.forest import forest
+from towtank.report.figures.intervals import intervals
+from towtank.report.figures.percentiles import percentiles
+from towtank.report.figures.timeseries import timeseries
+from towtank.report.model import Figure
+from towtank.report.naming import Names
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All figures by their place in the report; None where there is nothing to show."""
+
+    forest: Figure | None
+    exploratory: Figure | None
+    intervals: Figure | None
+    percentiles: Figure | None
+    ecdf: Figure | None
+    timeseries: tuple[Figure, ...]
+    outcomes: Figure | None
+    instances: Figure | None
+
+
+def collect(
+    analysis: ExperimentAnalysis,
+    names: Names,
+    *,
+    primary: tuple[str, ...],
+    matters: float | None,
+    timeout_s: float | None,
+) -> Figures:
+    """Build the figures of an experiment.
+
+    Altair checks every object against its schema while it is built. That is right for its users; here the tests render
+    every figure, and the checks would take three quarters of the time.
+    """
+    with debug_mode(arg=False):
+        return Figures(
+            forest=forest(analysis.comparisons, names, matters, confirmatory=True),
+            exploratory=forest(analysis.comparisons, names, matters, confirmatory=False),
+            intervals=intervals(analysis, names, primary),
+            percentiles=percentiles(analysis, names, timeout_s),
+            ecdf=ecdf(analysis, names),
+            timeseries=tuple(timeseries(analysis, names)),
+            outcomes=outcomes(analysis, names),
+            instances=instances(analysis, names),
+        )

@@ -1,0 +1,163 @@
+"""One plot of the grid over time: band and line of a response variable, stages shaded behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from towtank.report.figures import base
+from towtank.report.figures.base import Chart, Layout
+from towtank.report.naming import Named, Names
+from towtank.report.style import LIGHT
+
+LATENCIES = ("p50_s", "p95_s")
+TITLES = {
+    "rate": "requests /s",
+    "p50_s": "median latency",
+    "p95_s": "p95 latency",
+    "goodput": "goodput",
+    "cpu_cores": "CPU, cores",
+    "memory_bytes": "memory",
+}
+ROOM_FOR_NAME_PX = 34
+"""Narrower stages stay without their name."""
+_TIME_LABEL = (
+    "datum.value >= 600 ? format(datum.value / 60, '~g') + ' min' : format(datum.value, '~g') + ' s'"
+)
+
+
+@dataclass(frozen=True)
+class TimePlot:
+    """What one row of the grid needs.
+
+    Parameters
+    ----------
+    row : str
+        A key of `TITLES`.
+    domain : tuple of float
+        Of the vertical axis, shared by all columns.
+    end_s : float
+        Where the time axis ends.
+    stages : list of dict
+        name, start, end, middle, shade.
+    first, last : bool
+        Whether it carries the names of stages, and the labels of the time axis.
+    """
+
+    row: str
+    domain: tuple[float, float]
+    end_s: float
+    stages: list[dict[str, Any]]
+    first: bool
+    last: bool
+
+    def column(self, names: Names, named: Named, width: int, *, leftmost: bool) -> Chart:
+        """Draw one treatment."""
+        source = alt.Chart(base.data("bands")).transform_filter(alt.datum.treatment == named.short)
+        title: Any = alt.Undefined
+        if self.first:
+            hue = LIGHT[f"s{named.style.color}"]
+            title = alt.Title(named.series or named.short, color=hue, fontSize=13, offset=17)
+        layers = self._layers(source, names, None, ticks=max(3, width // 90), leftmost=leftmost)
+        return alt.layer(*self._shading(width), *layers, width=width, height=96, title=title)
+
+    def overlay(self, names: Names, layout: Layout) -> Chart:
+        """Draw all treatments in one plot: columns would be too narrow on a phone."""
+        width = layout.plot(left=66)
+        layers = self._layers(alt.Chart(base.data("bands")), names, layout, ticks=4, leftmost=True)
+        return alt.layer(*self._shading(width), *layers, width=width, height=92)
+
+    def _layers(
+        self, source: alt.Chart, names: Names, legend: Layout | None, *, ticks: int, leftmost: bool
+    ) -> list[alt.Chart]:
+        scale, axis = self._vertical(labels=leftmost)
+        x, y = self._horizontal(ticks), alt.Y("mid:Q", scale=scale, axis=axis)
+        hue, dash = base.color(names, legend), base.dash(names, legend)
+        mine = source.transform_filter(
+            alt.datum.variable == ("done_per_s" if self.row == "rate" else self.row)
+        )
+        layers = [self._due(source, y)] if self.row == "rate" else []
+        layers += [
+            mine.mark_area(opacity=0.2, clip=True).encode(
+                x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q", color=hue, detail="treatment:N"
+            ),
+            mine.mark_line(strokeWidth=1.8, clip=True).encode(
+                x=x, y=y, color=hue, strokeDash=dash, detail="treatment:N"
+            ),
+            mine.mark_point(size=70, opacity=0, clip=True).encode(
+                x=x, y=y, color=hue, tooltip=self._tooltip()
+            ),
+        ]
+        if self.row in LATENCIES:
+            layers.append(self._failing(mine, x, hue))
+        return layers
+
+    def _due(self, source: alt.Chart, y: alt.Y) -> alt.Chart:
+        x = alt.X("t:Q", scale=self._time())
+        due = source.transform_filter(alt.datum.variable == "requests_per_s")
+        line = due.mark_line(color=LIGHT["muted"], strokeWidth=1.2, opacity=0.8, interpolate="step-after")
+        drawn: alt.Chart = line.encode(x=x, y=y, detail="treatment:N")
+        return drawn
+
+    def _failing(self, mine: alt.Chart, x: alt.X, hue: alt.Color) -> alt.Chart:
+        """Marks at the top edge: the percentile of some run lies among its failures."""
+        marks = mine.transform_filter(alt.datum.failing > 0)
+        share = alt.Tooltip("failing:Q", title="runs whose percentile failed", format=".0%")
+        drawn: alt.Chart = marks.mark_point(shape="triangle-up", size=30, filled=True, opacity=1).encode(
+            x=x, y=alt.value(4), color=hue, tooltip=[alt.Tooltip("treatment:N"), share]
+        )
+        return drawn
+
+    def _tooltip(self) -> list[alt.Tooltip]:
+        return [
+            alt.Tooltip("treatment:N"),
+            alt.Tooltip("t:Q", title="from (s)", format=".3~r"),
+            alt.Tooltip("end:Q", title="to (s)", format=".3~r"),
+            alt.Tooltip("shown:N", title=TITLES[self.row]),
+            alt.Tooltip("range:N", title="lowest … highest run"),
+        ]
+
+    def _time(self) -> alt.Scale:
+        return alt.Scale(domain=[0, self.end_s], nice=False)
+
+    def _horizontal(self, ticks: int) -> alt.X:
+        title = "time since the load started" if self.last else None
+        axis = alt.Axis(
+            title=title, labels=self.last, ticks=self.last, labelExpr=_TIME_LABEL, tickCount=ticks, grid=False
+        )
+        return alt.X("at:Q", scale=self._time(), axis=axis)
+
+    def _vertical(self, *, labels: bool) -> tuple[alt.Scale, alt.Axis]:
+        title, (low, high) = (TITLES[self.row] if labels else None), self.domain
+        extent = 54 if labels else 0
+        scale = alt.Scale(domain=[low, high], nice=False)
+        if self.row in LATENCIES:
+            ticks = base.log_ticks(low, high)
+            ticks = ticks if len(ticks) <= 6 else [t for t in ticks if base.is_power_of_ten(t)]
+            axis = base.duration_axis(title, values=ticks, labels=labels, minExtent=extent)
+            return alt.Scale(type="log", domain=[low, high], nice=False), axis
+        if self.row == "memory_bytes":
+            return scale, base.byte_axis(low, high, title, labels=labels, minExtent=extent)
+        if self.row == "goodput":
+            values = [low, (low + 1) / 2, 1]
+            return scale, alt.Axis(title=title, labels=labels, format=".0%", values=values, minExtent=extent)
+        return scale, alt.Axis(title=title, labels=labels, tickCount=4, minExtent=extent)
+
+    def _shading(self, width: int) -> list[alt.Chart]:
+        """Every other stage; named in the first row, where a name has room."""
+        if not self.stages:
+            return []
+        source = alt.Chart(base.data("stages"))
+        shaded = source.transform_filter(alt.datum.shade == 1).mark_rect(color=LIGHT["shade"], opacity=1)
+        layers = [shaded.encode(x=alt.X("start:Q"), x2="end:Q")]
+        for number, stage in enumerate(self.stages if self.first else ()):
+            room = (stage["end"] - stage["start"]) / self.end_s * width
+            if room < ROOM_FOR_NAME_PX:
+                continue
+            name = source.transform_filter(alt.datum.number == number).mark_text(
+                baseline="bottom", fontSize=10.5, color=LIGHT["muted"], limit=room, dy=-3
+            )
+            layers.append(name.encode(x=alt.X("middle:Q"), y=alt.value(0), text="name:N"))
+        return layers

@@ -1,0 +1,194 @@
+"""What happened over time, on one clock: load, latency, goodput, CPU and memory, a column per treatment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from towtank.analysis.model import ExperimentAnalysis
+from towtank.report import series
+from towtank.report.figures import base
+from towtank.report.figures.base import Chart, Layout
+from towtank.report.figures.timeplot import LATENCIES, TITLES, TimePlot
+from towtank.report.model import Figure
+from towtank.report.naming import Named, Names
+from towtank.report.text import clean, listed, shorten
+from towtank.report.values import known, show
+
+MAX_COLUMNS = 4
+MAX_GRIDS = 6
+MAX_STAGES = 40
+
+
+def timeseries(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
+    """Build one grid per panel and at most four treatments."""
+    frame = series.bands(analysis)
+    if frame.empty:
+        return []
+    frame = frame[frame.treatment_id.isin(list(names.by_id))]
+    groups = [
+        (panel, tuple(n for n in names.all if n.panel == panel)[i : i + MAX_COLUMNS])
+        for panel in names.panels
+        for i in range(0, sum(n.panel == panel for n in names.all), MAX_COLUMNS)
+    ]
+    titled = [(panel if len(names.panels) > 1 else "", group) for panel, group in groups]
+    figures = [
+        _grid(analysis, names, frame, title=title, group=group, number=number if len(titled) > 1 else 0)
+        for number, (title, group) in enumerate(titled[:MAX_GRIDS], start=1)
+    ]
+    return [f for f in figures if f is not None]
+
+
+def _grid(
+    analysis: ExperimentAnalysis,
+    names: Names,
+    frame: pd.DataFrame,
+    *,
+    title: str,
+    group: tuple[Named, ...],
+    number: int,
+) -> Figure | None:
+    mine = frame[frame.treatment_id.isin([n.id for n in group])]
+    rows = [r for r in series.ROWS if not _of_row(mine, r).empty]
+    if not rows:
+        return None
+    domains = {r: _domain(mine, r) for r in rows}
+    stages = _stages(analysis)
+    end_s = max([float(mine.end_s.max()), *(s["end"] for s in stages)])
+    plots = [
+        TimePlot(r, domains[r], end_s, stages, first=i == 0, last=i == len(rows) - 1)
+        for i, r in enumerate(rows)
+    ]
+
+    def draw(layout: Layout) -> Chart:
+        if layout.narrow:
+            return alt.vconcat(*[plot.overlay(names, layout) for plot in plots], spacing=10)
+        width = layout.plot(left=80, columns=len(group), gap=14)
+        lines = [
+            alt.hconcat(
+                *[plot.column(names, named, width, leftmost=j == 0) for j, named in enumerate(group)],
+                spacing=14,
+                bounds="flush",
+            )
+            for plot in plots
+        ]
+        return alt.vconcat(*lines, spacing=10)
+
+    drawable = _drawable(mine, names, domains)
+    words = [n.label for n in group]
+    return base.build(
+        id=f"timeseries-{number}" if number else "timeseries",
+        title="What happened over time" + (f": {title}" if title else f" ({number})" if number else ""),
+        caption=_caption(analysis, mine, group, stages),
+        alt_text=f"Grid of time series for {listed(words)}: {listed([TITLES[r] for r in rows], most=9)}. "
+        + _peaks(mine, names, group),
+        draw=draw,
+        datasets={"bands": drawable, "stages": pd.DataFrame(stages, columns=_STAGE_COLUMNS)},
+    )
+
+
+_STAGE_COLUMNS = ["number", "name", "start", "end", "middle", "shade"]
+
+
+def _caption(
+    analysis: ExperimentAnalysis, mine: pd.DataFrame, group: tuple[Named, ...], stages: list[dict[str, Any]]
+) -> str:
+    wanted = {n.id for n in group}
+    runs = sorted({t.n_valid for t in analysis.treatments if t.treatment_id in wanted})
+    many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    bin_s = float((mine.end_s - mine.t_s).iloc[0])
+    text = (
+        f"Line: the middle of {many} runs in each {show(known('p95'), bin_s)} bin; band: lowest to highest run. "
+        "Time runs from the start of the load, on the same clock for requests and resources. "
+        "In the first row, the grey line is requests due, the coloured one requests done."
+    )
+    shaded = [s["name"] for s in stages if s["shade"]]
+    if shaded:
+        text += f" Shaded: {listed(shaded)}."
+    if (mine[mine.variable.isin(LATENCIES)]["failing"] > 0).any():
+        text += " A triangle at the top edge: in some runs this percentile lies among failed requests, beyond any axis."
+    return text
+
+
+def _of_row(frame: pd.DataFrame, row: str) -> pd.DataFrame:
+    return frame[frame.variable.isin(["requests_per_s", "done_per_s"] if row == "rate" else [row])]
+
+
+def _domain(frame: pd.DataFrame, row: str) -> tuple[float, float]:
+    """Return a domain that all columns share: rows compare across treatments at a glance."""
+    mine = _of_row(frame, row)
+    values = [
+        float(v) for v in mine[["mid", "low", "high"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
+    ]
+    if row in LATENCIES:
+        return base.nice_log(values, pad=1.3)
+    if row == "goodput":
+        least = min(values, default=0.0)
+        return next(floor for floor in (0.9, 0.5, 0.0) if least >= floor), 1.0
+    return 0.0, max([*values, 1e-9]) * 1.12
+
+
+def _drawable(frame: pd.DataFrame, names: Names, domains: dict[str, tuple[float, float]]) -> pd.DataFrame:
+    """Values to draw: what lies among the failures reaches to the top edge."""
+    rows: list[dict[str, Any]] = []
+    for r in frame.to_dict(orient="records"):
+        variable, start, end = str(r["variable"]), float(r["t_s"]), float(r["end_s"])
+        mid, low, high = (float(r[k]) for k in ("mid", "low", "high"))
+        top = domains["rate" if variable.endswith("_per_s") else variable][1]
+        named = names[str(r["treatment_id"])]
+        rows.append(
+            {
+                "treatment": named.short,
+                "series": named.series,
+                "variable": variable,
+                "t": start,
+                "end": end,
+                "at": (start + end) / 2,
+                "mid": mid if math.isfinite(mid) else None,
+                "low": min(low, top),
+                "high": min(high, top),
+                "failing": float(r["failing"]),
+                "shown": _say(variable, mid),
+                "range": f"{_say(variable, low)} … {_say(variable, high)}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+_MEANS = {"requests_per_s": "throughput", "done_per_s": "throughput", "p50_s": "median", "p95_s": "p95"}
+
+
+def _say(variable: str, value: float) -> str:
+    if math.isinf(value):
+        return "failed"
+    return show(known(_MEANS.get(variable, variable)), value)
+
+
+def _stages(analysis: ExperimentAnalysis) -> list[dict[str, Any]]:
+    """Stages of the first workload; every other one is shaded."""
+    first = analysis.stages[0].get("workload") if analysis.stages else None
+    mine = [s for s in analysis.stages if s.get("workload") == first]
+    found = []
+    for number, stage in enumerate(mine[:MAX_STAGES]):
+        start, end = float(stage["start_s"]), float(stage["end_s"])
+        name = shorten(clean(stage.get("name") or f"stage {number + 1}"), 22)
+        values = (number, name, start, end, (start + end) / 2, number % 2)
+        found.append(dict(zip(_STAGE_COLUMNS, values, strict=True)))
+    return found
+
+
+def _peaks(frame: pd.DataFrame, names: Names, group: tuple[Named, ...]) -> str:
+    words = []
+    for named in group:
+        p95 = frame[(frame.treatment_id == named.id) & (frame.variable == "p95_s")].reset_index(drop=True)
+        if p95.empty:
+            continue
+        worst = p95.iloc[int(p95["mid"].to_numpy(dtype=float).argmax())]
+        words.append(
+            f"{names.label(named.id)}: p95 latency of the middle run peaks at "
+            f"{_say('p95_s', float(worst['mid']))}, {float(worst['t_s']):g} s after the start"
+        )
+    return "; ".join(words) + "." if words else ""

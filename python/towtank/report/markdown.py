@@ -1,0 +1,97 @@
+"""The report as Markdown (GitHub's flavour): the same words and tables, figures as links to their files."""
+
+from __future__ import annotations
+
+from towtank.report.model import Cell, Column, Document, Facts, Figure, Notice, ReportModel, Section, Table
+from towtank.report.text import fenced
+from towtank.report.text import markdown as esc
+
+
+def render(model: ReportModel, *, figures: str | None = None) -> str:
+    """Write the report as Markdown.
+
+    Parameters
+    ----------
+    model : ReportModel
+    figures : str, optional
+        Folder of saved SVG figures, relative to the Markdown file; without it figures are described in words.
+    """
+    parts = [f"# {esc(model.question)}", _top(model)]
+    parts += [_section(s, figures) for s in model.sections]
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _top(model: ReportModel) -> str:
+    dated = f", {esc(model.dated)}" if model.dated else ""
+    lines = [
+        f"Experiment {esc(model.experiment)}{dated}",
+        f"**{esc(model.headline)}**",
+        " · ".join(esc(c.text) for c in model.chips),
+    ]
+    if model.answers:
+        lines.append(
+            "\n".join(f"- **{esc(a.verdict)}**: {esc(a.claim)}. {esc(a.sentence)}" for a in model.answers)
+        )
+    return "\n\n".join(lines)
+
+
+def _section(section: Section, figures: str | None) -> str:
+    parts = [f"## {esc(section.title)}", esc(section.intro)]
+    for block in section.blocks:
+        match block:
+            case Table():
+                parts.append(_table(block))
+            case Figure():
+                parts.append(_figure(block, figures))
+            case Notice():
+                parts.append(_notice(block))
+            case Facts():
+                parts.append(
+                    f"### {esc(block.title)}\n\n" + "\n".join(f"- {esc(k)}: {esc(v)}" for k, v in block.items)
+                )
+            case Document():
+                parts.append(f"### {esc(block.name)}\n\n{fenced(block.text)}")
+    return "\n\n".join(p for p in parts if p)
+
+
+def _table(table: Table) -> str:
+    marks = table.footnotes()
+    lines = [
+        f"### {esc(table.caption)}",
+        "",
+        _row([esc(c.title) for c in table.columns]),
+        _row([_rule(c) for c in table.columns]),
+    ]
+    lines += [_row([_cell(c, marks) for c in row]) for row in table.rows]
+    for note, mark in marks.items():
+        lines += ["", f"{mark}: {esc(note)}"]
+    if table.remark:
+        lines += ["", esc(table.remark)]
+    return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _rule(column: Column) -> str:
+    return "---:" if column.numeric else "---"
+
+
+def _cell(cell: Cell, marks: dict[str, str]) -> str:
+    text = esc(cell.text)
+    if cell.note:
+        text += f" ({marks[cell.note]})"
+    if cell.detail:
+        text += f" ({esc(cell.detail)})"
+    return text
+
+
+def _figure(figure: Figure, folder: str | None) -> str:
+    picture = f"\n\n![{esc(figure.alt)}]({folder}/{figure.id}.svg)" if folder else f"\n\n{esc(figure.alt)}"
+    return f"### {esc(figure.title)}{picture}\n\n{esc(figure.caption)}"
+
+
+def _notice(notice: Notice) -> str:
+    runs = f" Runs: {', '.join(esc(r) for r in notice.runs)}." if notice.runs else ""
+    return f"- **{notice.severity}**, {esc(notice.name)}: {esc(notice.message)} {esc(notice.advice)}{runs}"

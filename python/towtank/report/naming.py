@@ -1,0 +1,103 @@
+"""Which treatment is called and looks how: labels, styles and panels, the same in every figure and table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
+from towtank.report.model import Style
+from towtank.report.style import DASHES, SERIES_LIGHT
+from towtank.report.text import clean, shorten
+
+FIGURE_LABEL = 34
+"""Longest label in a figure, in characters."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """One treatment as it is shown.
+
+    Parameters
+    ----------
+    id : str
+        As in the analysis; never shown unescaped.
+    label : str
+        Full, cleaned label.
+    short : str
+        Label in figures; unique.
+    series : str
+        What its colour stands for: the deployment, or the first factor where the deployment is not varied.
+    panel : str
+        The levels of all other factors; figures show one panel for each.
+    style : Style
+    """
+
+    id: str
+    label: str
+    short: str
+    series: str
+    panel: str
+    style: Style
+
+
+class Names:
+    """Look treatments up by id, in the order of the file."""
+
+    def __init__(self, analysis: ExperimentAnalysis) -> None:
+        treatments = analysis.treatments
+        key = _series_factor(treatments)
+        labels = _unique([clean(t.label) for t in treatments], [clean(t.treatment_id) for t in treatments])
+        series = [_series(t, key, label) for t, label in zip(treatments, labels, strict=True)]
+        order = {name: number for number, name in enumerate(dict.fromkeys(series))}
+        shorts = _unique(
+            [shorten(label, FIGURE_LABEL) for label in labels], [str(i + 1) for i in range(len(labels))]
+        )
+        named = [
+            Named(t.treatment_id, label, short, name, _panel(t, key), style_of(order[name]))
+            for t, label, short, name in zip(treatments, labels, shorts, series, strict=True)
+        ]
+        self.all: tuple[Named, ...] = tuple(named)
+        self.by_id: dict[str, Named] = {n.id: n for n in named}
+        self.legend: tuple[tuple[str, Style], ...] = tuple((name, style_of(i)) for name, i in order.items())
+        self.panels: tuple[str, ...] = tuple(dict.fromkeys(n.panel for n in named))
+
+    def __getitem__(self, treatment_id: str) -> Named:
+        return self.by_id.get(treatment_id) or Named(
+            treatment_id, clean(treatment_id), shorten(clean(treatment_id), FIGURE_LABEL), "", "", style_of(0)
+        )
+
+    def label(self, treatment_id: str) -> str:
+        """Return the full label of a treatment."""
+        return self[treatment_id].label
+
+
+def style_of(number: int) -> Style:
+    """Return the n-th look; when the colours start over, the dashes shift, so that no look repeats before 36."""
+    colors = len(SERIES_LIGHT)
+    return Style(number % colors, (number + number // colors) % len(DASHES))
+
+
+def _series_factor(treatments: tuple[TreatmentSummary, ...]) -> str | None:
+    factors = list(dict.fromkeys(name for t in treatments for name in t.levels))
+    varied = [f for f in factors if len({str(t.levels.get(f)) for t in treatments}) > 1]
+    if "deployment" in varied:
+        return "deployment"
+    return varied[0] if varied else None
+
+
+def _series(treatment: TreatmentSummary, key: str | None, label: str) -> str:
+    if key is None or key not in treatment.levels:
+        return label
+    level = clean(treatment.levels[key])
+    return level if key == "deployment" else f"{clean(key)} {level}"
+
+
+def _panel(treatment: TreatmentSummary, key: str | None) -> str:
+    rest = {name: level for name, level in treatment.levels.items() if name != key}
+    return shorten(" · ".join(f"{clean(name)} {clean(level)}" for name, level in rest.items()), 60)
+
+
+def _unique(texts: list[str], fallbacks: list[str]) -> list[str]:
+    seen = Counter(texts)
+    return [f"{t} ({f})" if seen[t] > 1 else t for t, f in zip(texts, fallbacks, strict=True)]

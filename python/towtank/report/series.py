@@ -1,0 +1,96 @@
+"""Time series over runs: per treatment and moment the middle run, with the lowest and highest around it.
+
+Percentiles of bins are never averaged: the middle line is the median *over runs* of each run's own value in that
+bin, and the band reaches from the lowest run to the highest. Where there are more bins than a figure can show,
+neighbours are joined: the band keeps every extreme.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from towtank.analysis.model import ExperimentAnalysis
+
+MAX_BINS = 160
+"""Bins that a plot of the grid can show."""
+
+ROWS = ("rate", "p50_s", "p95_s", "goodput", "cpu_cores", "memory_bytes")
+"""Rows of the grid, in order; `rate` carries requests due and done."""
+
+
+def bands(analysis: ExperimentAnalysis) -> pd.DataFrame:
+    """Middle, lowest and highest run for each treatment, variable and bin.
+
+    Returns
+    -------
+    DataFrame
+        treatment_id, variable, t_s, end_s, mid, low, high, failing (share of runs whose value lies among the failures:
+        `mid` is null when more than half do, `high` when any does).
+    """
+    valid = {r.run_id for r in analysis.runs if r.instrument != "invalid"}
+    parts = []
+    series = analysis.timeseries
+    if not series.empty:
+        series = series[series.run_id.isin(valid)]
+        columns = ("requests_per_s", "done_per_s", "p50_s", "p95_s", "goodput")
+        parts += [_over_runs(_long(series, c), c) for c in columns]
+    resources = analysis.resources
+    if not resources.empty:
+        resources = resources[resources.run_id.isin(valid)]
+        bin_s = _bin_width(analysis.timeseries, resources)
+        parts += [
+            _over_runs(_of_deployment(resources[resources.metric == m], bin_s), m)
+            for m in ("cpu_cores", "memory_bytes")
+        ]
+    found = [p for p in parts if not p.empty]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def _long(series: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Values of one column; a latency that is missing although requests were due lies among the failures (+inf)."""
+    value = pd.to_numeric(series[column], errors="coerce")
+    if column in ("p50_s", "p95_s"):
+        value = value.mask(value.isna() & (series["due"] > 0), math.inf)
+    frame = series[["treatment_id", "run_id", "t_s", "bin_s"]].assign(value=value)
+    return frame[frame.value.notna()]
+
+
+def _bin_width(series: pd.DataFrame, resources: pd.DataFrame) -> float:
+    if not series.empty:
+        return float(series.bin_s.iloc[0])
+    span = float(resources.t_s.max() - resources.t_s.min())
+    return max(span / MAX_BINS, 0.2)
+
+
+def _of_deployment(samples: pd.DataFrame, bin_s: float) -> pd.DataFrame:
+    """Sum over instances of each instance's mean in a bin; samples before the load starts are left out."""
+    samples = samples[samples.t_s >= 0]
+    if samples.empty:
+        return pd.DataFrame()
+    binned = samples.assign(t_s=np.floor(samples.t_s / bin_s + 1e-9) * bin_s)
+    each = binned.groupby(["treatment_id", "run_id", "t_s", "instance"], sort=False)["value"].mean()
+    total = each.groupby(["treatment_id", "run_id", "t_s"]).sum().reset_index()
+    return total.assign(bin_s=bin_s)
+
+
+def _over_runs(frame: pd.DataFrame, variable: str) -> pd.DataFrame:
+    if frame.empty:
+        return pd.DataFrame()
+    bin_s = float(frame.bin_s.iloc[0])
+    bins = round((frame.t_s.max() - frame.t_s.min()) / bin_s) + 1
+    joined = max(1, math.ceil(bins / MAX_BINS))
+    width = bin_s * joined
+    start = frame.t_s.min()
+    frame = frame.assign(t_s=start + np.floor((frame.t_s - start) / width + 1e-9) * width)
+    grouped = frame.groupby(["treatment_id", "t_s"], sort=True)["value"]
+    # method="higher" keeps the median a value that occurred, and lets +inf stand for "among the failures"
+    rows = pd.DataFrame({
+        "mid": grouped.quantile(0.5, interpolation="higher"),
+        "low": grouped.min(),
+        "high": grouped.max(),
+        "failing": grouped.agg(lambda v: float(np.isinf(v).mean())),
+    }).reset_index()  # fmt: skip
+    return rows.assign(variable=variable, end_s=rows.t_s + width)

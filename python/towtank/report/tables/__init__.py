@@ -1,0 +1,17 @@
+"""The tables of the report: what is claimed, the treatments, the runs."""
+
+from towtank.report.tables.claims import claims, factorial, service_levels
+from towtank.report.tables.runs import runs
+from towtank.report.tables.treatments import instances, latency, outcomes, steps, treatments
+
+__all__ = [
+    "claims",
+    "factorial",
+    "instances",
+    "latency",
+    "outcomes",
+    "runs",
+    "service_levels",
+    "steps",
+    "treatments",
+]

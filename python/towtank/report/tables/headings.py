@@ -1,0 +1,53 @@
+"""How columns of response variables are headed, and what stands in a cell about which nothing can be said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from towtank.analysis.model import Quantity
+from towtank.report.model import Cell, Column
+from towtank.report.text import clean
+from towtank.report.values import NOTHING, known, quantity
+
+_SHORT = {
+    "mean": "avg",
+    "min": "min",
+    "max": "max",
+    "median": "median",
+    "cpu_cores": "CPU",
+    "requests": "Requests due",
+}
+
+
+def column(name: str) -> Column:
+    """Head a column of a response variable."""
+    return Column(title(name), numeric=True, explanation=known(name).explanation)
+
+
+def title(name: str) -> str:
+    """Short title: ``p95``, ``p95 ok``, ``Goodput``."""
+    if name in _SHORT:
+        return _SHORT[name]
+    if name.endswith("_ok"):
+        return f"{name.removesuffix('_ok')} ok"
+    var = known(name)
+    if var.percentile is not None:
+        return name
+    text = clean(var.title)
+    return text[:1].upper() + text[1:]
+
+
+def nothing(reason: str) -> Cell:
+    """Show a dash with its reason."""
+    return Cell(NOTHING, note=clean(reason or "cannot be said"), tone="muted")
+
+
+def value_cell(name: str, value: Any, reason: str) -> Cell:  # noqa: ANN401 - a cell of a pandas table
+    """Show a number or Quantity from a table of the analysis."""
+    if isinstance(value, Quantity):
+        return quantity(known(name), value)
+    if value is None or pd.isna(value):
+        return nothing(reason)
+    return quantity(known(name), Quantity(float(value)))

@@ -1,0 +1,181 @@
+"""Treatments: load, latency, outcomes, steps and instances."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from towtank.analysis.model import Estimate, ExperimentAnalysis, TreatmentSummary
+from towtank.report.model import Cell, Column, Table, Tone
+from towtank.report.naming import Names
+from towtank.report.tables.headings import column, nothing
+from towtank.report.text import clean
+from towtank.report.values import NOTHING, count, estimate, known, share
+
+LOAD = ("requests", "throughput", "goodput", "cpu_cores", "memory_bytes", "bytes_in_per_s")
+LATENCIES = ("min", "mean", "median", "p90", "p95", "p99", "max")
+SUCCESSES = ("p95_ok", "p99_ok")
+STEP_VARIABLES = ("requests", "goodput", "mean", "median", "p90", "p95", "p99", "max")
+MAX_INSTANCES = 60
+MAX_CODES = 8
+
+
+def treatments(analysis: ExperimentAnalysis, names: Names) -> Table:
+    """One row per treatment: load, goodput, resources, collapses and runs."""
+    variables = [v for v in LOAD if _present(analysis, v)]
+    columns = (
+        Column("Treatment"),
+        *(column(v) for v in variables),
+        Column(
+            "Collapsed",
+            numeric=True,
+            explanation="valid runs in which the system collapsed: the treatment's result",
+        ),
+        Column("Runs", numeric=True, explanation="runs behind the numbers; invalid ones were not counted"),
+    )
+    blocks = len({r.block for r in analysis.runs})
+    rows = tuple(
+        (_head(t, names), *(estimate(t.estimates.get(v)) for v in variables), _collapses(t), _runs(t, blocks))
+        for t in analysis.treatments
+    )
+    return Table("treatments", "Treatments: mean over runs, its interval below", columns, rows)
+
+
+def latency(analysis: ExperimentAnalysis, names: Names) -> Table:
+    """Latency of every treatment, over all requests and over successes only."""
+    variables = [v for v in (*LATENCIES, *SUCCESSES) if _present(analysis, v)]
+    shown = [*variables, "goodput"]
+    rows = tuple(
+        (_head(t, names), *(estimate(t.estimates.get(v)) for v in shown)) for t in analysis.treatments
+    )
+    remark = (
+        "Latency counts from the moment a request was due. Failed, timed-out and unsent requests rank above every "
+        "success: a percentile among them reads as more than the timeout. Columns marked “ok” look at successes only "
+        "and mean little without goodput."
+    )
+    columns = (Column("Treatment"), *(column(v) for v in shown))
+    return Table("latency", "Latency: mean over runs, its interval below", columns, rows, remark)
+
+
+def _present(analysis: ExperimentAnalysis, name: str) -> bool:
+    return any(name in t.estimates and t.estimates[name].mean is not None for t in analysis.treatments)
+
+
+def _head(treatment: TreatmentSummary, names: Names) -> Cell:
+    named = names[treatment.treatment_id]
+    return Cell(named.label, style=named.style)
+
+
+def _collapses(t: TreatmentSummary) -> Cell:
+    return Cell(
+        f"{t.n_collapsed} of {t.n_valid}",
+        detail=f"{t.n_degraded} degraded" if t.n_degraded else "",
+        tone="bad" if t.n_collapsed else "plain",
+        sort=t.n_collapsed / t.n_valid if t.n_valid else 0,
+    )
+
+
+def _runs(t: TreatmentSummary, blocks: int) -> Cell:
+    """Valid runs; below, what was lost: invalid attempts, and blocks that have no valid run at all."""
+    missing = max(0, blocks - t.n_valid)
+    parts = [f"{t.n_invalid} invalid"] if t.n_invalid else []
+    if missing:
+        parts.append(f"{missing} lost")
+    return Cell(
+        str(t.n_valid), detail=", ".join(parts), tone="unsure" if missing else "plain", sort=t.n_valid
+    )
+
+
+def outcomes(analysis: ExperimentAnalysis, names: Names) -> Table | None:
+    """Outcomes and statuses by treatment: counts, and shares of what was due."""
+    found: Counter[str] = Counter()
+    for t in analysis.treatments:
+        found.update(t.outcomes)
+    if not found:
+        return None
+    kinds = sorted(found, key=lambda k: (k != "answered", -found[k], k))
+    columns = (
+        Column("Treatment"),
+        Column("Due", numeric=True),
+        *(Column(clean(k, limit=40), numeric=True) for k in kinds),
+        Column("Status codes"),
+    )
+    rows = []
+    for t in analysis.treatments:
+        due = sum(t.outcomes.values())
+        cells = [_head(t, names), Cell(count(due), sort=due)]
+        for kind in kinds:
+            n = t.outcomes.get(kind, 0)
+            tone: Tone = "bad" if n and kind != "answered" else "plain"
+            cells.append(Cell(count(n), detail=share(n / due) if n else "", tone=tone, sort=n))
+        rows.append((*cells, _codes(t)))
+    return Table("outcomes-table", "Outcomes of all requests due in valid runs", columns, tuple(rows))
+
+
+def _codes(t: TreatmentSummary) -> Cell:
+    codes = sorted(t.statuses.items(), key=lambda item: -item[1])
+    texts = [f"{clean(code, limit=40)} × {count(n)}" for code, n in codes[:MAX_CODES]]
+    if len(codes) > MAX_CODES:
+        texts.append(f"{len(codes) - MAX_CODES} more")
+    return Cell(", ".join(texts)) if texts else Cell(NOTHING, note="no answer had a status")
+
+
+def steps(frame: pd.DataFrame, names: Names) -> Table | None:
+    """Each step of the journey, from the long table of the analysis."""
+    if frame.empty:
+        return None
+    variables = [v for v in STEP_VARIABLES if v in set(frame.variable)]
+    rows = []
+    for (treatment_id, step), group in frame.groupby(["treatment_id", "step"], sort=False):
+        named = names[str(treatment_id)]
+        found = {str(r["variable"]): r for r in group.to_dict(orient="records")}
+        cells = [
+            _step_cell(v, {str(k): x for k, x in found[v].items()} if v in found else {}) for v in variables
+        ]
+        rows.append((Cell(named.label, style=named.style), Cell(clean(step)), *cells))
+    columns = (Column("Treatment"), Column("Step"), *(column(v) for v in variables))
+    return Table("steps", "Steps of the journey: mean over runs, its interval below", columns, tuple(rows))
+
+
+def _step_cell(name: str, record: dict[str, object]) -> Cell:
+    mean = _float(record.get("mean"))
+    if mean is None:
+        return nothing(str(record.get("reason") or "no request"))
+    reason = str(record.get("reason") or "")
+    n = int(_float(record.get("n")) or 0)
+    found = Estimate(
+        name,
+        mean,
+        _float(record.get("low")),
+        _float(record.get("high")),
+        n,
+        0.95,
+        "",
+        reason,
+        bool(record.get("above")),
+    )
+    return estimate(found)
+
+
+def _float(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not pd.isna(value) else None
+
+
+def instances(analysis: ExperimentAnalysis, names: Names) -> Table | None:
+    """Requests per instance."""
+    if not any(t.instances for t in analysis.treatments):
+        return None
+    rows = []
+    for t in analysis.treatments:
+        total = sum(t.instances.values()) or 1
+        for name, n in sorted(t.instances.items())[:MAX_INSTANCES]:
+            part = Cell(share(n / total), sort=n / total)
+            rows.append((_head(t, names), Cell(clean(name)), Cell(count(n), sort=n), part))
+    columns = (
+        Column("Treatment"),
+        Column("Instance"),
+        Column(known("requests").title.capitalize(), numeric=True),
+        Column("Share", numeric=True),
+    )
+    return Table("instances-table", "Requests per instance", columns, tuple(rows), folded=True)

@@ -1,0 +1,91 @@
+"""Text from outside made harmless: names, log lines and files may hold anything.
+
+Three layers, each where it belongs. `clean` runs once, when the report model is built: it makes control and
+invisible characters visible, so that no terminal, browser or editor acts on them. HTML is escaped by jinja2's
+autoescape. `markdown` escapes what Markdown (and the HTML that Markdown lets through) would read as markup.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_NAME = 200
+"""Characters of a name or sentence; a longer one is cut with an ellipsis."""
+MAX_DOCUMENT = 200_000
+"""Characters of a file that the report carries."""
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$^=-])")
+_AUTOLINK = re.compile(r"(?i)\b(https?|ftp|javascript|data|mailto|www)(?=[:.])")
+_FENCE = re.compile(r"`{3,}")
+
+
+def clean(value: object, *, limit: int = MAX_NAME, lines: bool = False) -> str:
+    """Make a text from outside safe to show anywhere.
+
+    C0 and C1 controls become their pictures (``␛``), bidirectional overrides, separators and other invisible
+    characters become ``�``; nothing is dropped silently.
+
+    Parameters
+    ----------
+    value : object
+    limit : int
+        Longest result in characters.
+    lines : bool
+        Keep line ends and tabs (files); otherwise they become spaces.
+    """
+    text = str(value)
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return "".join(_visible(c, lines=lines) for c in text)
+
+
+def _visible(char: str, *, lines: bool) -> str:
+    if char.isascii() and char.isprintable():
+        return char
+    if char in "\n\t":
+        return char if lines else " "
+    code = ord(char)
+    if code < 0x20:
+        return "" if lines and char == "\r" else chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
+        return "\ufffd"
+    return char
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut in the middle, where names of one family differ least."""
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) * 2 // 3
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+
+
+def markdown(text: str) -> str:
+    """Escape every character that Markdown could read as markup, and break links it would make by itself."""
+    escaped = _MARKDOWN.sub(r"\\\1", text).replace("\n", " ")
+    return _AUTOLINK.sub(lambda m: m.group(0) + "\u200b", escaped)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a Markdown code block that its content cannot close."""
+    longest = max((len(m) for m in _FENCE.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
+
+
+def identifier(text: str) -> str:
+    """Turn a name into one that is fit for an HTML id and a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "x"
+
+
+def listed(items: list[str] | tuple[str, ...], *, most: int = 6) -> str:
+    """Join names as a person would, and count what is left out."""
+    shown = list(items[:most])
+    if len(items) > most:
+        shown.append(f"{len(items) - most} more")
+    if len(shown) <= 1:
+        return "".join(shown)
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
