@@ -94,7 +94,7 @@ def write_counts(requests: Path, target: Path, *, bin_us: int, window: Window | 
     table = _CountTable(requests, bin_us, window)
     rows = 0
     with replacing(target) as temporary:
-        writer_schema = _encoded_schema()
+        writer_schema = schemas.dictionary_encoded(schemas.COUNTS)
         with pq.ParquetWriter(
             temporary, writer_schema, compression="zstd", store_schema=False,
             use_dictionary=["workload", "step", "outcome_class", "variable"],
@@ -255,7 +255,7 @@ class _CountTable:
                 pa.array(counts.astype(np.int64)),
             ],
             names=schemas.COUNTS.names,
-        ).cast(_encoded_schema())
+        ).cast(schemas.dictionary_encoded(schemas.COUNTS))
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -302,9 +302,3 @@ def _merge(parts: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
 
 def _named(codes: Int64s, names: list[str] | tuple[str, ...]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(list(names), pa.string()))
-
-
-def _encoded_schema() -> pa.Schema:
-    """`schemas.COUNTS` with its texts as dictionaries, which is how they are handed to the writer."""
-    texts = pa.dictionary(pa.int32(), pa.string())
-    return pa.schema([(f.name, texts if f.type == pa.string() else f.type) for f in schemas.COUNTS])

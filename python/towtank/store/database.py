@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,10 +52,15 @@ class Rows:
         Columns and types.
     """
 
-    def __init__(self, reader: pa.RecordBatchReader, path: Path, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self,
+        reader: pa.RecordBatchReader,
+        cursor: duckdb.DuckDBPyConnection,
+        explain: Callable[[Exception], QueryError | ResultsError],
+    ) -> None:
         self.schema: pa.Schema = reader.schema
         self._reader = reader
-        self._path = path
+        self._explain = explain
         self._cursor = cursor  # lives as long as its answer
 
     @property
@@ -70,8 +75,8 @@ class Rows:
                 batch = self._reader.read_next_batch()
             except StopIteration:
                 return
-            except (duckdb.Error, pa.ArrowException, OSError) as error:
-                raise explain(error, self._path) from error
+            except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
+                raise self._explain(error) from error
             yield batch
 
     def table(self) -> pa.Table:
@@ -153,9 +158,9 @@ class Database:
         try:
             cursor = self._connection.cursor()  # of its own: several answers can be read side by side
             reader = cursor.sql(sql).to_arrow_reader(_BATCH_ROWS)
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise explain(error, self.results.path) from error
-        return Rows(reader, self.results.path, cursor)
+        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+            raise self._explain(error) from error
+        return Rows(reader, cursor, self._explain)
 
     def columns(self, view: str) -> dict[str, str]:
         """Column → SQL type of a view."""
@@ -179,6 +184,7 @@ class Database:
             table: [(path, run) for run in runs for path in self._files(table, run)] for table in _SCHEMAS
         }
         self._connection.execute("CREATE TABLE store.paths (path VARCHAR, run_id VARCHAR)")
+        self._stored = [path for found in files.values() for path, _ in found]
         pairs = [(str(path), run.run_id) for found in files.values() for path, run in found]
         if pairs:
             self._connection.executemany("INSERT INTO store.paths VALUES (?, ?)", pairs)
@@ -242,17 +248,43 @@ class Database:
                 engine_log.compact(run.layout.thread_logs(), path, temporary=self._scratch)
         self._killed.clear()
 
+    def _explain(self, error: Exception) -> QueryError | ResultsError:
+        """Say in our words what DuckDB refused or could not do; a damaged file is looked for and named."""
+        if not isinstance(error, _MISTAKES):
+            for path in self._stored:
+                damage = unreadable(path)
+                if damage:
+                    return ResultsError(
+                        f"{path} is damaged: {damage}", hint="leave its run out: WHERE run_id <> …"
+                    )
+        return _explain(error, self.results.path)
 
-def explain(error: Exception, path: Path) -> QueryError | ResultsError:
-    """Say in our words what DuckDB refused or could not do.
 
-    Parameters
-    ----------
-    error : Exception
-        From DuckDB, or from Arrow while rows are fetched.
-    path : Path
-        The result folder.
-    """
+_MISTAKES = (
+    duckdb.ParserException,
+    duckdb.CatalogException,
+    duckdb.BinderException,
+    duckdb.ConversionException,
+    duckdb.OutOfRangeException,
+    duckdb.OutOfMemoryException,
+    duckdb.PermissionException,
+    duckdb.InterruptException,
+)
+"""What a query does wrong, or cannot have: no reason to suspect the files."""
+
+
+def unreadable(path: Path) -> str:
+    """Why a Parquet file cannot be read to its end; empty when it can."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for _ in file.iter_batches():
+                pass
+    except (pa.ArrowException, OSError) as error:
+        return str(error).strip().splitlines()[0]
+    return ""
+
+
+def _explain(error: Exception, path: Path) -> QueryError:
     text = str(error).strip()
     if "file system operations are disabled" in text or "external extensions is disabled" in text:
         return QueryError(
@@ -265,8 +297,6 @@ def explain(error: Exception, path: Path) -> QueryError | ResultsError:
             f"the query needs more memory than it may have: {_first_line(text)}",
             hint="narrow it (run_id, in_window), use `counts` instead of `requests`, or raise --memory",
         )
-    if isinstance(error, duckdb.IOException | duckdb.InvalidInputException) and ".parquet" in text:
-        return ResultsError(f"a file of the results is damaged: {text}")
     return QueryError(text)
 
 

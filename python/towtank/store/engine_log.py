@@ -120,7 +120,9 @@ def read_log(path: Path, end: LogEnd | None = None) -> Iterator[pa.RecordBatch]:
             if gathered:  # names may be given anew; what waits was written under the old ones
                 yield _resolve(np.concatenate(gathered), names)
                 gathered, waiting = [], 0
-            _learn(payload, names, end)
+            if not _learn(payload, names, end):
+                end.reason = f"damaged names after {end.rows} rows"
+                return
             continue
         rows = np.frombuffer(payload, dtype=ROW)
         gathered.append(rows)
@@ -196,14 +198,16 @@ def _batches(path: Path, end: LogEnd) -> Iterator[tuple[int, memoryview]]:
 def _walk(content: memoryview, end: LogEnd) -> Iterator[tuple[int, memoryview]]:
     at, sequence = 0, 0
     while at + HEADER.size <= len(content):
-        magic, version, kind, number, count, payload_bytes, crc32, _ = HEADER.unpack_from(content, at)
-        if magic == MAGIC and version > VERSION:
+        magic, version, kind, number, count, payload_bytes, crc32, zeros = HEADER.unpack_from(content, at)
+        # Damage may hit the version too; only a log that begins with it is a newer one's.
+        if at == 0 and magic == MAGIC and version > VERSION:
             raise NewerVersionError(
                 f"{end.path} has log format {version}; this Towtank reads up to {VERSION}",
                 hint="read it with the version that wrote it, or a newer one",
             )
         start, stop = at + HEADER.size, at + HEADER.size + payload_bytes
-        if magic != MAGIC or version != VERSION or kind > END or payload_bytes > MAX_PAYLOAD_BYTES:
+        known = magic == MAGIC and version == VERSION and kind <= END and zeros == bytes(8)
+        if not known or payload_bytes > MAX_PAYLOAD_BYTES:
             end.reason = f"damaged at byte {at}"
             return
         if stop > len(content):
@@ -226,14 +230,18 @@ def _walk(content: memoryview, end: LogEnd) -> Iterator[tuple[int, memoryview]]:
     end.reason = f"cut off at byte {at}"
 
 
-def _learn(payload: memoryview, names: dict[str, dict[int, str]], end: LogEnd) -> None:
-    """Take in a names batch; one of an unknown kind is a newer engine's and needs no reader."""
-    content = json.loads(bytes(payload))
-    kind = content.get("kind")
-    if kind == "run":
-        end.run.update(content.get("run", {}))
-    elif kind in names:
-        names[kind].update({int(number): str(name) for number, name in content["names"].items()})
+def _learn(payload: memoryview, names: dict[str, dict[int, str]], end: LogEnd) -> bool:
+    """Take in a names batch; False when it makes no sense. One of an unknown kind needs no reader."""
+    try:
+        content = json.loads(bytes(payload))
+        kind = content["kind"]
+        if kind == "run":
+            end.run.update(content["run"])
+        elif kind in names:
+            names[kind].update({int(number): str(name) for number, name in content["names"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+    return True
 
 
 def _resolve(rows: Rows, names: dict[str, dict[int, str]]) -> pa.RecordBatch:

@@ -205,6 +205,8 @@ def _sqlite_values(column: pa.Array) -> list[object]:
     values: list[object] = column.to_pylist()
     if pa.types.is_temporal(column.type):
         return [v.isoformat(timespec="milliseconds") if isinstance(v, dt.datetime) else v for v in values]
+    if pa.types.is_decimal(column.type):
+        return [None if v is None else str(v) for v in values]
     return values
 
 

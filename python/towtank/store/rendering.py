@@ -16,16 +16,14 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-_INT64 = range(-(2**63), 2**63)
-
 
 def flat_schema(schema: pa.Schema) -> pa.Schema:
-    """Columns of `flat` batches: numbers, text, booleans, moments; what is nested becomes text (JSON)."""
+    """Columns of `flat` batches: numbers, text, booleans, moments; what is nested is text (JSON)."""
     return pa.schema([(field.name, _flat_type(field.type)) for field in schema])
 
 
 def flat(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Turn what is nested into JSON text, and DuckDB's wide sums into 64-bit integers."""
+    """Turn what is nested, or has no text of its own, into text."""
     schema = flat_schema(batch.schema)
     columns = [_flat_column(batch.column(i), field.type) for i, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -104,7 +102,7 @@ def _flat_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_nested(kind):
         return pa.string()
     if pa.types.is_decimal(kind):
-        return pa.int64() if kind.scale == 0 else pa.float64()
+        return kind
     if pa.types.is_dictionary(kind):
         return _flat_type(kind.value_type)
     if (
@@ -124,9 +122,6 @@ def _flat_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return column
     if kind == pa.string():
         return pa.array([None if v is None else _text(v) for v in _plain(column)], pa.string())
-    if kind == pa.int64() and any(v is not None and int(v) not in _INT64 for v in column.to_pylist()):
-        msg = "a sum is wider than 64 bits; cast it to DOUBLE or VARCHAR"
-        raise OverflowError(msg)
     return column.cast(kind)
 
 

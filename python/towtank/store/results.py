@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -96,9 +96,21 @@ class RunFolder:
         """What happened, in the order of its times."""
         return _table_or_stream(self.layout.events, self.layout.events_stream, schemas.EVENTS)
 
-    def counts(self) -> pa.Table:
-        """Exact count tables; empty when no load was driven."""
-        return _table(self.layout.counts, schemas.COUNTS)
+    def counts(self, variables: Sequence[str] | None = None) -> pa.Table:
+        """Exact count tables; empty when no load was driven.
+
+        Parameters
+        ----------
+        variables : sequence of str, optional
+            Only these of `schemas.VARIABLES`; a long run has millions of rows.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns of `schemas.COUNTS`; texts are dictionary-encoded, 4 bytes a row.
+        """
+        filters = None if variables is None else [("variable", "in", list(variables))]
+        return _table(self.layout.counts, schemas.dictionary_encoded(schemas.COUNTS), filters)
 
     def totals(self) -> pa.Table:
         """Exact sums; empty when no load was driven."""
@@ -351,12 +363,18 @@ def check_parquet(path: Path, schema: pa.Schema) -> None:
         raise ResultsError(f"{path} is damaged: it has no column {', '.join(missing)}")
 
 
-def _table(path: Path, schema: pa.Schema) -> pa.Table:
+def _table(
+    path: Path, schema: pa.Schema, filters: list[tuple[str, str, list[str]]] | None = None
+) -> pa.Table:
     if not path.exists():
         return schema.empty_table()
     check_parquet(path, schema)
     try:
-        return pq.read_table(path, columns=schema.names, partitioning=None).cast(schema)
+        encoded = [f.name for f in schema if pa.types.is_dictionary(f.type)]
+        found = pq.read_table(
+            path, columns=schema.names, filters=filters, read_dictionary=encoded, partitioning=None
+        )
+        return found.cast(schema)
     except (pa.ArrowException, OSError) as error:
         raise ResultsError(f"{path} is damaged: {_first_line(error)}") from error
 

@@ -289,8 +289,10 @@ class _Stream(Generic[Row]):
         self._writer = self._file = None
 
     def finish(self, target: Path) -> None:
-        """Sort by time into a Parquet file, which is there even when nothing was observed."""
+        """Sort by time into a Parquet file, which is there even when nothing was observed; harmless to repeat."""
         self.close()
+        if target.exists() and not self._path.exists():
+            return
         batches = list(read_stream(self._path, self._schema)) if self._path.exists() else []
         table = pa.Table.from_batches(batches, schema=self._schema)
         with replacing(target) as temporary:
