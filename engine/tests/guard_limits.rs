@@ -88,9 +88,20 @@ fn limits_hold_from_the_first_instruction() {
         assert!(log.contains("Cpus_allowed_list:\t0\n"), "{log}");
     }
     assert_eq!(spawned["limits"]["nice"], "applied");
+    // An instance starts clean: with what we were started with; SIGPIPE apart, which Rust programs ignore, and the two
+    // signals of the C library's own that posix_spawn leaves ignored.
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    let not_ours = !(1 << 12 | 1 << 31 | 1 << 32);
+    assert_eq!(signal_set(&log, "SigIgn") & !(1 << 31 | 1 << 32), signal_set(&own, "SigIgn") & not_ours);
+    assert_eq!(signal_set(&log, "SigBlk"), 0);
     let groups = spawned["cgroup"].as_array().unwrap().len();
     let inside = format!("/{}/a", guard.cgroup.clone().unwrap());
     assert_eq!(log.lines().filter(|line| line.ends_with(&inside)).count(), groups, "{log}");
+}
+
+fn signal_set(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+    u64::from_str_radix(line.unwrap(), 16).unwrap()
 }
 
 #[test]
@@ -117,4 +128,24 @@ fn what_is_not_permitted_is_said_and_the_instance_runs_without() {
     assert_eq!(spawned["limits"]["nice"], json!(null));
     let exited = guard.event("exited");
     assert_eq!((&exited["code"], &exited["throttled_s"]), (&json!(0), &json!(null)));
+}
+
+#[test]
+fn without_any_right_it_still_runs_and_ends_all() {
+    let Some(mut guard) = Guard::start_as_nobody() else {
+        println!(
+            "NOT RUN: the engine cannot be started as nobody here (needs root, setpriv and a readable build)"
+        );
+        return;
+    };
+    assert_eq!(guard.ready["cgroup"], "none");
+    assert!(guard.ready["note"].as_str().unwrap().contains("denied"), "{}", guard.ready);
+    let mut command = guard.shell("a", "(setsid sleep 100 &); nice; sleep 100");
+    command["nice"] = json!(-5);
+    command["cpu_cores"] = json!(0.5);
+    let spawned = guard.spawn(&command);
+    assert!(spawned["limits"]["nice"].as_str().unwrap().contains("ermission denied"), "{spawned}");
+    assert_eq!(spawned["limits"]["cpu"], "not applied: no cpu cgroup");
+    assert_eq!(guard.end(), Some(0));
+    assert!(guard_support::carriers(&guard.token).is_empty());
 }

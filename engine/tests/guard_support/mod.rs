@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,6 +21,7 @@ pub struct Guard {
     pub token: String,
     pub cgroup: Option<String>,
     pub dir: tempfile::TempDir,
+    pub ready: Value,
 }
 
 pub fn engine(arguments: &[&str]) -> Command {
@@ -41,8 +43,32 @@ impl Guard {
     }
 
     pub fn start_with(cgroup: Option<&str>) -> Self {
+        Self::start_by(engine(&[]), cgroup)
+    }
+
+    /// Without any right; `None` where that cannot be had.
+    pub fn start_as_nobody() -> Option<Self> {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            env!("CARGO_BIN_EXE_towtank-engine"),
+        ]);
+        let works = command.arg("--version").output().is_ok_and(|output| output.status.success());
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            env!("CARGO_BIN_EXE_towtank-engine"),
+        ]);
+        works.then(|| Self::start_by(command, Some(&unique("g"))))
+    }
+
+    fn start_by(mut command: Command, cgroup: Option<&str>) -> Self {
         let token = unique("t");
-        let mut command = engine(&["guard", "--token", &token]);
+        command.args(["guard", "--token", &token]);
         if let Some(name) = cgroup {
             command.args(["--cgroup", name]);
         }
@@ -56,9 +82,11 @@ impl Guard {
         });
         let stdin = child.stdin.take();
         let dir = tempfile::tempdir().unwrap();
-        let mut guard = Self { child, stdin, events, token, cgroup: cgroup.map(str::to_owned), dir };
-        let ready = guard.event("ready");
-        assert_eq!(ready["pid"], guard.child.id());
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let cgroup = cgroup.map(str::to_owned);
+        let mut guard = Self { child, stdin, events, token, cgroup, dir, ready: Value::Null };
+        guard.ready = guard.event("ready");
+        assert_eq!(guard.ready["pid"], guard.child.id());
         guard
     }
 
