@@ -7,13 +7,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from towtank.design.factors import same
+from towtank.design.factors import level_key
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
 from towtank.design.plan import Plan, Treatment
 
 PERMUTATION_BLOCKS = 8
 """From so many blocks on the sign-flip permutation is used as a check (DESIGN §8)."""
+MOST_CONTRASTS = 10_000
+"""A larger family of claims cannot reach significance, nor be read."""
 LEAST_BLOCKS = 2
 """An interval needs a variance, a variance two blocks."""
 
@@ -39,16 +41,19 @@ def contrasts(answer: Answer, treatments: Sequence[Treatment]) -> tuple[tuple[st
     if any(t.id == answer.baseline for t in treatments):
         return tuple((t.id, answer.baseline) for t in treatments if t.id != answer.baseline)
     factor = _baseline_factor(answer.baseline, treatments)
-    found = []
-    for treatment in treatments:
-        if as_text(treatment.levels[factor]) == answer.baseline:
-            continue
-        partner = next(
-            (t for t in treatments if _differs_only_in(factor, t, treatment, answer.baseline)), None
-        )
-        if partner is not None:
-            found.append((treatment.id, partner.id))
-    return tuple(found)
+    partners = {
+        _other_levels(t, factor): t.id for t in treatments if as_text(t.levels[factor]) == answer.baseline
+    }
+    return tuple(
+        (t.id, partners[_other_levels(t, factor)])
+        for t in treatments
+        if as_text(t.levels[factor]) != answer.baseline and _other_levels(t, factor) in partners
+    )
+
+
+def _other_levels(treatment: Treatment, factor: str) -> tuple[tuple[str, str], ...]:
+    """Levels of all factors but one, such that 1 is not true."""
+    return level_key({name: level for name, level in treatment.levels.items() if name != factor})
 
 
 def _baseline_factor(baseline: str, treatments: Sequence[Treatment]) -> str:
@@ -61,12 +66,6 @@ def _baseline_factor(baseline: str, treatments: Sequence[Treatment]) -> str:
             f"{baseline!r} is a level of several factors: {', '.join(sorted(having))}; name a treatment instead"
         )
     raise ValueError(f"there is no treatment and no level {baseline!r}")
-
-
-def _differs_only_in(factor: str, candidate: Treatment, treatment: Treatment, baseline: str) -> bool:
-    if as_text(candidate.levels[factor]) != baseline:
-        return False
-    return all(same(candidate.levels[f], level) for f, level in treatment.levels.items() if f != factor)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as SequenceType
 
-from towtank.design.answer import LEAST_BLOCKS, contrasts, least_blocks, most_blocks
+from towtank.design.answer import LEAST_BLOCKS, MOST_CONTRASTS, contrasts, least_blocks, most_blocks
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
 from towtank.design.order import plot_key
@@ -83,6 +84,15 @@ def _check_answer(
             f"{least_blocks(spec)} repetition cannot decide the question: an interval needs at least {LEAST_BLOCKS}",
             "leave `answer` out to explore only",
         )
+    pairs = math.comb(len(treatments), 2)
+    if answer.contrasts == "all-pairs" and pairs > MOST_CONTRASTS:
+        problems.add(
+            node.key_place("contrasts"),
+            "answer.contrasts",
+            f"all pairs of {len(treatments):,} treatments are {pairs:,} comparisons; "
+            f"at most {MOST_CONTRASTS:,} are allowed",
+        )
+        return
     try:
         found = contrasts(answer, treatments)
     except ValueError as error:
@@ -118,8 +128,13 @@ def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatmen
         found.append("no `answer`: the report explores and claims nothing")
     if not any(t.spec.observe for t in treatments):
         found.append("no `observe`: the report cannot show why treatments differ")
-    if any(t.spec.deploy != "per-run" for t in treatments):
+    lifetimes = {t.spec.deploy for t in treatments}
+    if "per-block" in lifetimes:
         found.append(
-            "a deployment outlives a run: with one deployment for each level, certainty is about these deployments only"
+            "`deploy: per-block`: the order is split-plot, runs of one deployment lie together in a block"
+        )
+    if "once" in lifetimes:
+        found.append(
+            "`deploy: once`: one deployment for each level, so certainty is about these deployments only"
         )
     return tuple(found)

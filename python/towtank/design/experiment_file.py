@@ -67,6 +67,8 @@ class ProfileFile(Model):
 
     repetitions: Any = Field(None, description="as in the experiment")
     factors: dict[str, tuple[Scalar, ...]] = Field({}, description="other levels of existing factors")
+    exclude: Any = Field(None, description="as in the experiment, for the other levels")
+    include: Any = Field(None, description="as in the experiment, for the other levels")
     deployments: dict[str, Any] = Field({}, description="changes of existing deployments")
     workloads: dict[str, Any] = Field({}, description="changes of existing workloads: load and timeout")
     fixtures: dict[str, Any] = Field({}, description="changes of existing fixtures")

@@ -221,7 +221,7 @@ def _add_included(
     problems: Problems,
 ) -> bool:
     """Add what `include` asks for; False when that would be too much."""
-    known = {_key(levels) for levels, _ in found}
+    known = {level_key(levels) for levels, _ in found}
     for one in included:
         count = math.prod(len(f.levels) for f in factors.values() if f.name not in one.levels)
         if len(found) + count > MAX_TREATMENTS:
@@ -229,10 +229,10 @@ def _add_included(
                 one.place, one.path, f"adds {count:,} treatments; at most {MAX_TREATMENTS:,} are allowed"
             )
             return False
-        new = [levels for levels in _crossed(factors, one.levels) if _key(levels) not in known]
+        new = [levels for levels in _crossed(factors, one.levels) if level_key(levels) not in known]
         if not new:
             problems.add(one.place, one.path, "adds nothing: every such treatment is there already")
-        known |= {_key(levels) for levels in new}
+        known |= {level_key(levels) for levels in new}
         found += [(levels, one.place) for levels in new]
     return True
 
@@ -243,7 +243,7 @@ def _crossed(factors: dict[str, Factor], fixed: Levels) -> Iterator[Levels]:
         yield dict(zip(factors, levels, strict=True))
 
 
-def _key(levels: Levels) -> tuple[tuple[str, str], ...]:
+def level_key(levels: Levels) -> tuple[tuple[str, str], ...]:
     """Make levels comparable without 1 == true."""
     return tuple(
         (type(v).__name__ if isinstance(v, str | bool) else "number", as_text(v)) for v in levels.values()
@@ -264,7 +264,7 @@ def treatment_ids(treatments: list[Levels], fallback: str) -> list[str]:
         ]
         name = "-".join(_NOT_SLUG.sub("-", part).strip("-.") for part in parts).strip("-") or fallback
         if len(name) > _MAX_ID:
-            mark = hashlib.sha256(repr(_key(levels)).encode()).hexdigest()[:8]
+            mark = hashlib.sha256(repr(level_key(levels)).encode()).hexdigest()[:8]
             name = f"{name[: _MAX_ID - 9]}-{mark}"
         unique, number = name, 2
         while unique.lower() in taken:  # a file system may not tell cases apart

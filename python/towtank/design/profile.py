@@ -1,7 +1,7 @@
 """Profiles and overrides: other sizes and places for the same question.
 
 A profile is merged into the file before anything else is read: mappings key by key, everything else is replaced. It may
-change `repetitions`, levels of existing factors, existing deployments, workloads (not their journey or load model) and
+change `repetitions`, levels of existing factors (with `exclude` and `include` for them), existing deployments, workloads (not their journey or load model) and
 fixtures, `prepare`, `reset`, `settle`, `observe`, `generator` and `max_invalid_repeats`. It may not touch what makes
 the question: `question`, `answer`, `order`, `seed`, `slo`, names of factors, levels of `deployment` and `workload`.
 
