@@ -139,7 +139,7 @@ def test_life_of_a_deployment(subject: Subject, context: DeployContext) -> None:
     assert {log.instance for log in logs} <= set(names)
     for log in logs:
         assert log.path.is_file()
-        assert log.bytes_kept == log.path.stat().st_size <= log.bytes_written
+        assert 0 <= log.bytes_kept <= log.bytes_written
     assert subject.platform.sweep(context.token) == 0
 
 

@@ -308,12 +308,14 @@ class LocalDeployment:
             guards.sweep(self._binary, self._context.token)
 
     def _log_files(self) -> list[LogFile]:
-        ended = {item.id: item for item in self._guard.exits()}
+        """Count what was written in all starts: a log is continued, not begun anew."""
         found = []
         for launch in self._launches:
             name, path = launch.request.id, launch.request.log
-            size = path.stat().st_size if path.exists() else 0
-            last = ended.get(name)
-            written = last.log_bytes if last else size
-            found.append(LogFile(name, path, written, size))
+            ends = [ended for ended in self._guard.exits() if ended.id == name]
+            if ends:
+                written, kept = sum(e.log_bytes for e in ends), sum(e.log_kept_bytes for e in ends)
+            else:  # the guard was killed and took its counts along
+                written = kept = path.stat().st_size if path.exists() else 0
+            found.append(LogFile(name, path, written, kept))
         return found
