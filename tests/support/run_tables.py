@@ -32,7 +32,9 @@ class FakeRun:
 
     requests: Sequence[Req]
     samples_rows: Sequence[tuple[int, str, str, str, float]] = ()
-    window: Window | None = field(default_factory=lambda: Window(start_us=1_000_000, end_us=4_000_000, drained_us=0))
+    window: Window | None = field(
+        default_factory=lambda: Window(start_us=1_000_000, end_us=4_000_000, drained_us=0)
+    )
     bin_us: int = 500_000
     timeout_us: int = 2_000_000
     instrument: str = "valid"
@@ -45,7 +47,8 @@ class FakeRun:
         verdicts = Verdicts(instrument=self.instrument, system=self.system)
         return RunRecord(
             state=self.state, run_id="b01-one-a1", planned_id="b01-one", experiment="small", treatment_id="one",
-            treatment_label="one", levels={}, block=1, position=1, attempt=1, seed=1, started_utc="2026-01-05T09:00:00Z",
+            treatment_label="one", levels={}, block=1, position=1, attempt=1, seed=1,
+            started_utc="2026-01-05T09:00:00Z",
             window=self.window, timeout_us=self.timeout_us, bin_us=self.bin_us, failure=self.failure,
             verdicts=verdicts if self.state == "complete" else None,
         )  # fmt: skip
@@ -55,7 +58,10 @@ class FakeRun:
 
     def counts(self) -> pa.Table:
         found = Counter(
-            ("shop", r.step, schemas.outcome_class(r.outcome), self._inside(r), r.due_us // self.bin_us, "latency", r.latency_us)
+            (
+                "shop", r.step, schemas.outcome_class(r.outcome), self._inside(r), r.due_us // self.bin_us,
+                "latency", r.latency_us,
+            )
             for r in self.requests
         )  # fmt: skip
         # A row of another variable, which must not be taken for a latency.

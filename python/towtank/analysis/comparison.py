@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from towtank.analysis import sentences
 from towtank.analysis.contrasts import Contrast, contrasts, shares_one_deployment_each, within_blocks
 from towtank.analysis.differences import Difference, between_blocks, between_samples
 from towtank.analysis.model import Comparison, Quantity, VerdictWord
+from towtank.analysis.multiplicity import false_discovery, holm
 from towtank.analysis.power import blocks_to_resolve
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
@@ -230,10 +229,10 @@ def _confirmatory(rules: Rules, family: list[Compared], *, level: float) -> list
     alpha = 1 - rules.confidence
     # What cannot be tested stays in the family as p = 1: dropping it would make the others easier.
     raw = [1.0 if c.difference.p_value is None else c.difference.p_value for c in family]
-    adjusted = multipletests(raw, alpha=alpha, method="holm")[1]
+    adjusted = holm(raw)
     found = []
     for compared, p in zip(family, adjusted, strict=True):
-        p_adjusted = None if compared.difference.p_value is None else float(p)
+        p_adjusted = None if compared.difference.p_value is None else p
         verdict: VerdictWord = decide(
             compared.described,
             compared.difference,
@@ -311,14 +310,9 @@ def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
 
 
 def _exploratory(rules: Rules, table: list[Compared]) -> list[Comparison]:
-    known = [i for i, c in enumerate(table) if c.difference.p_value is not None]
-    adjusted: dict[int, float] = {}
-    if known:
-        ps = [p for i in known if (p := table[i].difference.p_value) is not None]
-        adjusted = dict(zip(known, map(float, stats.false_discovery_control(ps)), strict=True))
+    adjusted = false_discovery([c.difference.p_value for c in table])
     found = []
-    for index, compared in enumerate(table):
-        p_adjusted = adjusted.get(index)
+    for compared, p_adjusted in zip(table, adjusted, strict=True):
         difference = compared.difference
         reason = "; ".join(part for part in (compared.guard, difference.reason) if part)
         p_text = "" if p_adjusted is None else sentences.p_value(p_adjusted, name="FDR-adjusted p")

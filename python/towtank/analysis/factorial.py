@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-import statsmodels.formula.api as smf
-from statsmodels.stats.anova import anova_lm
 
 from towtank.analysis.model import Quantity
 from towtank.design.plan import Plan
@@ -65,6 +63,10 @@ def _levels(plan: Plan) -> dict[str, set[str]]:
 def _anova(
     plan: Plan, name: str, by_treatment: Mapping[str, Mapping[int, Quantity]], factors: list[str]
 ) -> pd.DataFrame | None:
+    # A second to import, and most experiments have one factor.
+    import statsmodels.formula.api as smf  # noqa: PLC0415
+    from statsmodels.stats.anova import anova_lm  # noqa: PLC0415
+
     data = _responses(plan, name, by_treatment, factors)
     if data is None:
         return None

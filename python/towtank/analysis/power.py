@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy import stats
+from scipy import special
 
 MOST = 10_000
 """Beyond this many blocks the answer is "not in this way"."""
@@ -39,7 +39,7 @@ def blocks_to_resolve(sd: float, *, difference: float, confidence: float, power:
     low, high = 2, MOST
 
     def enough(n: int) -> bool:
-        wanted = stats.t.ppf(0.5 + confidence / 2, n - 1) + stats.t.ppf(power, n - 1)
+        wanted = special.stdtrit(n - 1, 0.5 + confidence / 2) + special.stdtrit(n - 1, power)
         return bool(math.sqrt(n) * difference >= sd * wanted)
 
     if not enough(high):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.plans import make_plan
 
+from support.plans import make_plan
 from towtank.analysis import Quantity
 from towtank.analysis.comparison import compare
 
@@ -45,7 +45,9 @@ def test_better_worse_and_the_sentence():
     assert better.sentence.endswith("8 blocks; Holm p < 0.001): better.")
     worse = one_verdict(make_plan(), base / 0.6 * noise(2, 0.03), base)
     assert worse.verdict == "worse"
-    higher = one_verdict(make_plan(primary=["throughput"]), base / 0.6 * noise(2, 0.03), base, name="throughput")
+    higher = one_verdict(
+        make_plan(primary=["throughput"]), base / 0.6 * noise(2, 0.03), base, name="throughput"
+    )
     assert higher.verdict == "better"
 
 
@@ -98,7 +100,9 @@ def test_holm_and_interval_agree_always():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 12), st.floats(0.001, 0.5), st.floats(-0.3, 0.3), st.integers(1, 3))
+@given(
+    st.integers(0, 10**6), st.integers(2, 12), st.floats(0.001, 0.5), st.floats(-0.3, 0.3), st.integers(1, 3)
+)
 def test_no_verdict_contradicts_its_p_or_its_interval(seed, n, sd, shift, others):
     names = ["one", *[f"t{i}" for i in range(others)]]
     plan = make_plan(names, primary=["p95", "throughput"], blocks=n)
@@ -147,7 +151,10 @@ def test_failures_decide_by_signs_with_a_sentence_without_a_ratio():
     found = one_verdict(make_plan(), noise(1, 0.1), [ABOVE] * 8)
     assert found.verdict == "better"
     assert found.estimate is None
-    assert found.sentence == "P95 latency of two is below that of one in 8 of 8 blocks (Holm p = 0.0078): better."
+    assert (
+        found.sentence
+        == "P95 latency of two is below that of one in 8 of 8 blocks (Holm p = 0.0078): better."
+    )
     assert "8 of 8 of the baseline" in found.reason
 
 

@@ -17,7 +17,9 @@ ABOVE = Quantity(5.0, above=True)
 
 def blocks(*values):
     return {
-        i: v if isinstance(v, Quantity) else Quantity(v) for i, v in enumerate(values, start=1) if v is not None
+        i: v if isinstance(v, Quantity) else Quantity(v)
+        for i, v in enumerate(values, start=1)
+        if v is not None
     }
 
 
@@ -191,7 +193,11 @@ def test_listed_designs_use_welch_and_two_checks():
 
 def test_listed_designs_with_failures_use_ranks():
     found = between_samples(
-        P95, blocks(*[1.0, 1.1, 1.2, 0.9] * 2), blocks(*[ABOVE] * 8), confidence=0.95, rng=np.random.default_rng(1)
+        P95,
+        blocks(*[1.0, 1.1, 1.2, 0.9] * 2),
+        blocks(*[ABOVE] * 8),
+        confidence=0.95,
+        rng=np.random.default_rng(1),
     )
     assert found.direction == -1
     assert found.interval is None

@@ -43,7 +43,11 @@ def test_failures_rank_above_every_success(values, failures, percentile):
 
 @pytest.mark.parametrize(
     ("percentile", "above"),
-    [(89, False), (90, True), (95, True)],  # n = 100, 10 failures: rank 89.1 lies between success 90 and failure 1
+    [
+        (89, False),
+        (90, True),
+        (95, True),
+    ],  # n = 100, 10 failures: rank 89.1 lies between success 90 and failure 1
 )
 def test_where_it_falls_between_last_success_and_first_failure_it_is_above(percentile, above):
     quantity = counted(list(range(1, 91)), failures=10).quantity(percentile, limit_s=5.0)
@@ -68,7 +72,7 @@ def test_nothing_is_none_and_only_failures_are_above():
 @given(st.lists(VALUES, min_size=1, max_size=4), st.lists(st.integers(0, 5), min_size=4, max_size=4))
 def test_merging_is_pooling(parts, failures):
     merged = merge(counted(part, f) for part, f in zip(parts, failures, strict=False))
-    pooled = counted(sum(parts, []), sum(failures[: len(parts)]))
+    pooled = counted([v for part in parts for v in part], sum(failures[: len(parts)]))
     assert np.array_equal(merged.values, pooled.values)
     assert np.array_equal(merged.counts, pooled.counts)
     assert merged.failures == pooled.failures

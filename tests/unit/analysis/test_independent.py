@@ -66,10 +66,15 @@ def test_nan_is_refused(rng):
 
 
 @settings(max_examples=30)
-@given(st.lists(st.integers(0, 20), min_size=4, max_size=12), st.lists(st.integers(0, 20), min_size=4, max_size=12))
+@given(
+    st.lists(st.integers(0, 20), min_size=4, max_size=12),
+    st.lists(st.integers(0, 20), min_size=4, max_size=12),
+)
 def test_brunner_munzel_statistic_is_scipys(a, b):
     first, second = independent._ranks(a, b)
-    found = independent._brunner_munzel_statistics(np.concatenate((first, second)), np.arange(len(a))[None, :])[0]
+    found = independent._brunner_munzel_statistics(
+        np.concatenate((first, second)), np.arange(len(a))[None, :]
+    )[0]
     with np.errstate(all="ignore"):
         import warnings
 
@@ -87,3 +92,23 @@ def test_monte_carlo_agrees_with_all_splits(rng, monkeypatch):
     exact = independent.brunner_munzel(a, b, rng=rng)
     monkeypatch.setattr(independent, "EXACT_SPLITS", 10)
     assert independent.brunner_munzel(a, b, rng=rng) == pytest.approx(exact, abs=0.02)
+
+
+@given(
+    st.lists(st.floats(-100, 100), min_size=2, max_size=12),
+    st.lists(st.floats(-100, 100), min_size=2, max_size=12),
+)
+def test_welch_is_scipys(a, b):
+    found = independent.welch(a, b, confidence=0.9)
+    if min(np.ptp(a), np.ptp(b)) < 1e-6:
+        return
+    expected = stats.ttest_ind(a, b, equal_var=False)
+    bounds = expected.confidence_interval(0.9)
+    assert found[0] == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
+    assert (found[1].low, found[1].high) == pytest.approx((bounds.low, bounds.high), rel=1e-6, abs=1e-9)
+
+
+def test_one_side_without_variation_is_one_sample():
+    p, interval = independent.welch([1.0, 2.0, 4.0], [4.09434456] * 6, confidence=0.95)
+    assert p == pytest.approx(stats.ttest_1samp([1.0, 2.0, 4.0], 4.09434456).pvalue)
+    assert interval.low < 7 / 3 - 4.09434456 < interval.high

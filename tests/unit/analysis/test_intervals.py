@@ -24,7 +24,10 @@ SECOND = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
 def test_paired_t_interval_of_students_sleep_data():
     """R: t.test(extra ~ group, paired = TRUE) gives −2.4598858, −0.7001142."""
     found = mean_interval(np.subtract(FIRST, SECOND), confidence=0.95)
-    assert (found.low, found.high) == (pytest.approx(-2.4598858, abs=1e-7), pytest.approx(-0.7001142, abs=1e-7))
+    assert (found.low, found.high) == (
+        pytest.approx(-2.4598858, abs=1e-7),
+        pytest.approx(-0.7001142, abs=1e-7),
+    )
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30), st.floats(0.5, 0.999))
@@ -50,7 +53,13 @@ def test_sd_and_df_belong_together():
 
 @pytest.mark.parametrize(
     ("n", "ranks", "coverage"),
-    [(50, (18, 33), 0.9672), (100, (40, 61), 0.9648), (6, (1, 6), 0.96875), (8, (1, 8), 0.9922), (9, (2, 8), 0.9609)],
+    [
+        (50, (18, 33), 0.9672),
+        (100, (40, 61), 0.9648),
+        (6, (1, 6), 0.96875),
+        (8, (1, 8), 0.9922),
+        (9, (2, 8), 0.9609),
+    ],
 )
 def test_median_ranks_are_one_based(n, ranks, coverage):
     """A known slip takes 1-based ranks into a 0-based list: 19 and 34 of 50, and beyond the end for n ≤ 10."""

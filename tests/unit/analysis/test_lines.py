@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.plans import make_plan
 
+from support.plans import make_plan
 from towtank.analysis import Distribution, Quantity
 from towtank.analysis.ecdf import ecdf, percentile_line
 from towtank.analysis.factorial import factorial_table
@@ -41,7 +41,9 @@ def test_ecdf_of_nothing_is_empty():
 
 
 def test_percentile_line_stops_where_requests_end():
-    line = percentile_line(Distribution.of(np.arange(1, 1001), failures=20)).set_index("percentile")["latency_s"]
+    line = percentile_line(Distribution.of(np.arange(1, 1001), failures=20)).set_index("percentile")[
+        "latency_s"
+    ]
     assert 99.9 in line.index
     assert 99.99 not in line.index  # 1020 requests: fewer than one beyond
     assert np.isnan(line[99.0])

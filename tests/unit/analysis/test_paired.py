@@ -9,9 +9,10 @@ from scipy import stats
 from towtank.analysis import paired
 
 SLEEP = np.subtract(
-    [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0], [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0],
+    [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4],
 )
-# Darwin's maize, eighths of an inch, cross-fertilised minus self-fertilised (Fisher 1935, The Design of Experiments, §17).
+# Darwin's maize, eighths of an inch, cross- minus self-fertilised (Fisher 1935, The Design of Experiments, §17).
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 
 
@@ -64,7 +65,13 @@ def test_nothing_and_no_variation(rng):
 
 @pytest.mark.parametrize(
     ("signs", "p"),
-    [([1] * 8, 2 / 256), ([1] * 7 + [-1], 18 / 256), ([1, -1], 1.0), ([0, 0], 1.0), ([1] * 6 + [0, 0], 2 / 64)],
+    [
+        ([1] * 8, 2 / 256),
+        ([1] * 7 + [-1], 18 / 256),
+        ([1, -1], 1.0),
+        ([0, 0], 1.0),
+        ([1] * 6 + [0, 0], 2 / 64),
+    ],
 )
 def test_sign_test_leaves_ties_out(signs, p):
     assert paired.sign_test(signs) == pytest.approx(p)

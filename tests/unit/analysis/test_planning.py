@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
-from support.plans import make_plan
 
+from support.plans import make_plan
 from towtank.analysis import contrasts, final_blocks
+from towtank.analysis.multiplicity import false_discovery, holm
 from towtank.analysis.power import blocks_to_resolve
 
 FACTORIAL = {
@@ -71,3 +74,18 @@ def test_blocks_to_resolve_is_near_the_exact_power():
     assert blocks_to_resolve(100.0, difference=0.05, confidence=0.95) is None
     with pytest.raises(ValueError, match="cannot be planned"):
         blocks_to_resolve(1.0, difference=0.0, confidence=0.95)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_statsmodels(ps):
+    from statsmodels.stats.multitest import multipletests
+
+    assert holm(ps) == pytest.approx(list(multipletests(ps, method="holm")[1]))
+
+
+def test_adjusting_nothing_and_nonsense():
+    assert holm([]) == []
+    assert false_discovery([None, None]) == [None, None]
+    assert false_discovery([0.01, None, 0.02]) == [0.02, None, 0.02]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        holm([0.5, float("nan")])

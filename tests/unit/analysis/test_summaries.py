@@ -1,8 +1,8 @@
 """One run in numbers, each by hand."""
 
 import pytest
-from support.run_tables import FakeRun, Req
 
+from support.run_tables import FakeRun, Req
 from towtank.analysis.summaries import summarise_run
 from towtank.analysis.timeseries import mean_timeseries, run_timeseries
 from towtank.store.run_record import Window
@@ -33,7 +33,13 @@ def test_shares_and_counts_of_the_window_only():
     assert found.values["requests"].value == 8
     assert found.values["goodput"].value == 4 / 8
     assert found.values["error_ratio"].value == 4 / 8
-    assert found.outcomes == {"answered": 4, "check:status": 1, "timeout:first_byte": 1, "not_sent": 1, "interrupted": 1}
+    assert found.outcomes == {
+        "answered": 4,
+        "check:status": 1,
+        "timeout:first_byte": 1,
+        "not_sent": 1,
+        "interrupted": 1,
+    }
     assert found.statuses == {"none": 3, "200": 4, "503": 1}
     assert found.instances == {"app-0": 5, "app-1": 1}
 
@@ -83,7 +89,10 @@ def test_steps():
 def test_cpu_is_time_weighted_over_the_window_and_summed_over_instances():
     rows = [
         (t * S // 2, "process", name, "cpu_cores", value)
-        for name, series in (("app-0", [9, 9, 1.0, 2.0, 3.0, 9, 9, 9, 9]), ("app-1", [0, 0, 0, 0.5, 0.5, 0, 0, 0, 0]))
+        for name, series in (
+            ("app-0", [9, 9, 1.0, 2.0, 3.0, 9, 9, 9, 9]),
+            ("app-1", [0, 0, 0, 0.5, 0.5, 0, 0, 0, 0]),
+        )
         for t, value in enumerate(series)
     ] + [(2 * S, "process", "towtank-engine", "cpu_cores", 50.0), (2 * S, "host", "", "cpu_cores", 70.0)]
     found = summarise_run(FakeRun(REQUESTS, rows, window=Window(start_us=S, end_us=2 * S, drained_us=0)))
@@ -142,7 +151,12 @@ def test_a_killed_run_is_incomplete():
 def test_time_series_by_hand():
     frame = run_timeseries(summarise_run(FakeRun(REQUESTS))).set_index("t_s")
     assert frame.index.tolist() == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
-    assert frame.loc[1.0, ["requests_per_s", "p50_s", "goodput", "due"]].tolist() == [2.0, pytest.approx(0.01), 1.0, 1]
+    assert frame.loc[1.0, ["requests_per_s", "p50_s", "goodput", "due"]].tolist() == [
+        2.0,
+        pytest.approx(0.01),
+        1.0,
+        1,
+    ]
     assert frame.loc[2.5, "goodput"] == 0
     assert frame["p50_s"].isna()[2.5]  # among failures
     assert frame.loc[3.0, "due"] == 2
@@ -152,11 +166,15 @@ def test_time_series_by_hand():
 
 def test_mean_time_series_hides_means_of_bins_with_failures():
     frame = run_timeseries(summarise_run(FakeRun(REQUESTS)))
-    other = run_timeseries(summarise_run(FakeRun([*REQUESTS, Req(2_600_000, 1), Req(2_600_000, 1)]))).assign(run_id="b")
+    other = run_timeseries(summarise_run(FakeRun([*REQUESTS, Req(2_600_000, 1), Req(2_600_000, 1)]))).assign(
+        run_id="b"
+    )
     import pandas as pd
 
     found = mean_timeseries(pd.concat([frame, other])).set_index(["variable", "t_s"])
-    assert found.loc[("p50_s", 1.0), ["mean", "low", "high", "runs"]].tolist() == pytest.approx([0.01, 0.01, 0.01, 2])
+    assert found.loc[("p50_s", 1.0), ["mean", "low", "high", "runs"]].tolist() == pytest.approx(
+        [0.01, 0.01, 0.01, 2]
+    )
     hidden = found.loc[("p50_s", 2.5)]
     assert hidden["runs"] == 1
     assert hidden[["mean", "high"]].isna().all()

@@ -1,0 +1,171 @@
+"""Threats to validity, each from the record that shows it."""
+
+import pytest
+
+from support.plans import make_plan
+from towtank.analysis import Quantity
+from towtank.analysis.comparison import compare
+from towtank.analysis.findings import findings
+from towtank.analysis.headline import headline, is_decided
+from towtank.analysis.model import TreatmentSummary
+from towtank.design.model import Adaptive
+from towtank.store.run_record import Reason, RunRecord, Verdicts
+
+
+def record(treatment="one", block=1, *, attempt=1, reasons=(), **extra):
+    verdicts = Verdicts(
+        instrument=extra.pop("instrument", "valid"), system=extra.pop("system", "intact"),
+        instrument_reasons=tuple(reasons),
+    )  # fmt: skip
+    return RunRecord(
+        state="complete", run_id=f"b{block:02d}-{treatment}-a{attempt}", planned_id=f"b{block:02d}-{treatment}",
+        experiment="small", treatment_id=treatment, treatment_label=treatment, levels={}, block=block, position=1,
+        attempt=attempt, seed=1, started_utc="2026-01-05T09:00:00Z", verdicts=verdicts, **extra,
+    )  # fmt: skip
+
+
+def summary(treatment="one", n=8, **extra):
+    base = {"n_invalid": 0, "n_collapsed": 0, "n_degraded": 0, "instances": {}} | extra
+    return TreatmentSummary(
+        treatment_id=treatment, label=treatment, levels={}, n_valid=n, estimates={}, pooled={}, outcomes={},
+        statuses={}, **base,
+    )  # fmt: skip
+
+
+def found(plan=None, records=(), treatments=None, comparisons=(), **extra):
+    plan = plan or make_plan()
+    listed = [summary(t.id) for t in plan.treatments] if treatments is None else treatments
+    got = findings(plan, records, (), listed, comparisons, **extra)
+    return {f.name: f for f in got}
+
+
+def complete(plan):
+    return [record(p.treatment_id, p.block) for p in plan.runs]
+
+
+def test_a_clean_experiment_has_no_warnings():
+    plan = make_plan()
+    got = found(plan, complete(plan))
+    assert {f.severity for f in got.values()} <= {"info"}
+    assert set(got) == {"data_state"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "name"),
+    [
+        (make_plan(closed=True), "closed_loop"),
+        (make_plan(warmup=0), "no_warmup"),
+        (make_plan(order="listed"), "listed_order"),
+        (make_plan(answered=False), "no_answer_declared"),
+        (make_plan(deploy="once"), "one_deployment_each"),
+    ],
+)
+def test_threats_of_the_design(plan, name):
+    assert name in found(plan, complete(plan))
+
+
+def test_same_deployment_twice_is_no_split_plot():
+    levels = {"a": {"deployment": "x", "users": 1}, "b": {"deployment": "x", "users": 2}}
+    plan = make_plan(levels, baseline="a", deploy="once")
+    same = plan.treatments[0].spec.deployment
+    from dataclasses import replace
+
+    shared = tuple(replace(t, spec=t.spec.model_copy(update={"deployment": same})) for t in plan.treatments)
+    assert "one_deployment_each" not in found(replace(plan, treatments=shared), complete(plan))
+
+
+def test_limits_that_were_not_applied():
+    described = {
+        "instances": [{"name": "app-0", "limits": {"cpu": "no cgroup is writable", "memory": "applied"}}]
+    }
+    got = found(records=[record(deployment=described)])
+    assert got["limit_not_applied"].message == "The cpu limit of one was not applied: no cgroup is writable"
+    assert got["limit_not_applied"].runs == ("b01-one-a1",)
+
+
+def test_engine_findings_are_grouped():
+    said = {
+        "findings": [{"name": "in_flight_bound_reached", "message": "200 in flight", "advice": "raise it"}]
+        * 3
+    }
+    got = found(records=[record(engine=said), record(block=2, engine=said)])["in_flight_bound_reached"]
+    assert got.message == "The load engine reported in 2 runs: 200 in flight"
+    assert got.advice == "raise it"
+    assert len(got.runs) == 2
+
+
+def test_lag():
+    got = found(records=[record(engine={"self": {"lag_p99_us": 2500}})])["engine_lag"]
+    assert "2.5 ms" in got.message
+    assert "engine_lag" not in found(records=[record(engine={"self": {"lag_p99_us": 200}})])
+
+
+def test_reasons_of_the_instrument():
+    reason = Reason(
+        name="cpu_stolen", value=0.2, threshold=0.1, message="20 % stolen", advice="another machine"
+    )
+    got = found(records=[record(instrument="suspect", reasons=[reason])])["cpu_stolen"]
+    assert got.message == "1 run suspect (kept, with care): 20 % stolen"
+
+
+def test_missing_runs_and_mixed_environments():
+    plan = make_plan(blocks=2)
+    got = found(plan, [record("one", 1, environment_digest="a"), record("two", 1, environment_digest="b")])
+    assert got["missing_runs"].message.startswith("2 of 4 planned runs")
+    assert got["missing_runs"].runs == ("b02-one", "b02-two")
+    assert "2 different environments" in got["mixed_environments"].message
+
+
+def test_uneven_spread():
+    got = found(
+        treatments=[summary(instances={"a": 900, "b": 100}), summary("two", instances={"a": 5, "b": 4})]
+    )
+    assert got["uneven_spread"].message.startswith("a of one got 90% of the requests")
+
+
+def test_few_blocks_and_damage():
+    got = found(treatments=[summary(n=3), summary("two", n=8)], damage=["runs/x/run.json: torn"])
+    assert "only 3 valid run(s)" in got["few_blocks"].message
+    assert "torn" in got["damaged_files"].message
+
+
+def test_at_most_reached():
+    plan = make_plan(adaptive=Adaptive(at_least=8, at_most=8, until={"p95": "5%"}))
+    assert "at_most_reached" in found(plan, complete(plan))
+
+
+def test_a_check_that_disagrees_is_told():
+    """One block carries the t test of eight; the permutation does not confirm at the level of a family of two."""
+    import numpy as np
+
+    plan = make_plan(("one", "two", "three", "four", "five", "six", "seven", "eight"), matters=0.001)
+    base = np.ones(8)
+    rng = np.random.default_rng(1)
+    values = {
+        "p95": {
+            t.id: {
+                i + 1: Quantity(float(v))
+                for i, v in enumerate(base * (0.7 * np.exp(rng.normal(0, 0.02, 8)) if t.index else 1))
+            }
+            for t in plan.treatments
+        }
+    }
+    comparisons = compare(plan, values)
+    assert all(c.verdict == "better" for c in comparisons)
+    got = found(plan, complete(plan), comparisons=comparisons)["check_disagrees"]
+    assert "0.0078" in got.message  # 2 / 2⁸ cannot reach 0.05 / 7
+    assert is_decided(comparisons)
+    told = headline(plan, [summary(t.id) for t in plan.treatments], comparisons)
+    assert told.endswith("4 more contrasts, are in the table.")
+
+
+def test_ranking_refused_is_told():
+    plan = make_plan(primary=["p95_ok"])
+    values = {
+        "p95_ok": {
+            t: {b: Quantity(1.0 + b * 0.01 + i) for b in range(8)} for i, t in enumerate(("one", "two"))
+        },
+        "goodput": {"one": {b: Quantity(1.0) for b in range(8)}, "two": {b: Quantity(0.5) for b in range(8)}},
+    }
+    comparisons = compare(plan, values)
+    assert "ranking_refused" in found(plan, complete(plan), comparisons=comparisons)
