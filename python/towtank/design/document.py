@@ -113,7 +113,8 @@ def parse_document(text: str, shown_as: str, problems: Problems) -> Node | None:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(shown_as, mark.line + 1, mark.column + 1) if mark else Place(shown_as)
-        context = f" ({error.context})" if error.context else ""
+        begun = f", begun in line {error.context_mark.line + 1}" if error.context_mark else ""
+        context = f" ({error.context}{begun})" if error.context else ""
         problem = str(error.problem or "not YAML").replace("'\\x00'", "the end of the file")
         problems.add(place, "", f"not valid YAML: {problem}{context}")
         return None
@@ -221,7 +222,7 @@ class _Composer:
 
     def _scalar(self, event: ScalarEvent) -> Scalar:
         place = self._place(event)
-        is_plain = event.style in (None, "") and event.implicit[0]
+        is_plain = event.style in (None, "") and (event.implicit[0] or event.tag is not None)
         text: str = event.value
         value = resolve(text) if is_plain else text
         return Scalar(place, value, text, plain=is_plain)

@@ -98,3 +98,4 @@ def refuse_expressions(node: Node, path: Path, problems: Problems) -> None:
                 joined(path),
                 "an expression cannot stand here: this part is the same for every treatment",
             )
+            problems.mute(scalar.place)

@@ -33,6 +33,8 @@ class Factor:
     place: Place
     levels: list[Level] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
+    is_whole: bool = True
+    """False when some of its levels were wrong and left out."""
 
 
 def same(a: Level, b: Level) -> bool:
@@ -60,7 +62,9 @@ def read_factors(root: Mapping, problems: Problems) -> dict[str, Factor]:
             )
             continue
         factors[name] = factor
+        before = len(problems)
         _read_levels(factor, entry.node, problems)
+        factor.is_whole = len(problems) == before
     return factors
 
 
@@ -173,7 +177,8 @@ def _partial_level(
         return None
     value = node.value
     levels = factors[name].levels
-    if listed and value is not None and not any(same(value, level) for level in levels):
+    must_exist = listed and factors[name].is_whole
+    if must_exist and value is not None and not any(same(value, level) for level in levels):
         texts = [as_text(level) for level in levels]
         problems.add(
             node.place,
@@ -185,14 +190,24 @@ def _partial_level(
     return value
 
 
-def combinations(root: Mapping, factors: dict[str, Factor], problems: Problems) -> list[tuple[Levels, Place]]:
-    """List all treatments in the order of the file, the included ones last, each with the place it comes from.
+@dataclass(frozen=True)
+class Combination:
+    """One level of each factor, and where it comes from: `factors`, or an entry of `include`."""
+
+    levels: Levels
+    place: Place
+    path: str
+
+
+def combinations(root: Mapping, factors: dict[str, Factor], problems: Problems) -> list[Combination]:
+    """List all treatments in the order of the file, the included ones last.
 
     Empty when there are problems with the factors, or too many treatments.
     """
+    before = len(problems)
     excluded = read_partial(root, "exclude", factors, problems)
     included = read_partial(root, "include", factors, problems)
-    if any(not f.levels for f in factors.values()):
+    if len(problems) > before or any(not f.levels for f in factors.values()):
         return []
     start = root.key_place("factors")
     count = math.prod(len(f.levels) for f in factors.values())
@@ -203,7 +218,9 @@ def combinations(root: Mapping, factors: dict[str, Factor], problems: Problems) 
         )
         return []
     found = [
-        (levels, start) for levels in _crossed(factors, {}) if not any(e.matches(levels) for e in excluded)
+        Combination(levels, start, "factors")
+        for levels in _crossed(factors, {})
+        if not any(e.matches(levels) for e in excluded)
     ]
     if not found and not included:
         place = root.key_place("exclude")
@@ -215,13 +232,13 @@ def combinations(root: Mapping, factors: dict[str, Factor], problems: Problems) 
 
 
 def _add_included(
-    found: list[tuple[Levels, Place]],
+    found: list[Combination],
     included: list[PartialLevels],
     factors: dict[str, Factor],
     problems: Problems,
 ) -> bool:
     """Add what `include` asks for; False when that would be too much."""
-    known = {level_key(levels) for levels, _ in found}
+    known = {level_key(one.levels) for one in found}
     for one in included:
         count = math.prod(len(f.levels) for f in factors.values() if f.name not in one.levels)
         if len(found) + count > MAX_TREATMENTS:
@@ -233,7 +250,7 @@ def _add_included(
         if not new:
             problems.add(one.place, one.path, "adds nothing: every such treatment is there already")
         known |= {level_key(levels) for levels in new}
-        found += [(levels, one.place) for levels in new]
+        found += [Combination(levels, one.place, one.path) for levels in new]
     return True
 
 

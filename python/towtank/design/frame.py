@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
-from towtank.design.factors import Factor, Levels
+from towtank.design.factors import Combination, Factor
 from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.operations import as_text
 from towtank.design.problems import Place, Problems, listing, nearest, shown
@@ -147,6 +147,7 @@ def _only(root: Mapping, factors: dict[str, Factor], kind: str, problems: Proble
         return None
     for level, place in zip(factor.levels, factor.places, strict=True):
         if level not in names:
+            factor.is_whole = False
             problems.add(
                 place,
                 f"factors.{kind}",
@@ -158,22 +159,21 @@ def _only(root: Mapping, factors: dict[str, Factor], kind: str, problems: Proble
 
 def parts_of(
     root: Mapping,
-    levels: Levels,
-    place: Place,
+    combination: Combination,
     only: tuple[str | None, str | None],
     problems: Problems,
 ) -> Parts | None:
-    """Find the deployment and workload of one treatment; None when they do not exist, which is said at `place`."""
+    """Find the deployment and workload of one treatment; None when they do not exist, which is said."""
     chosen: list[str] = []
     for kind, single in zip(("deployment", "workload"), only, strict=True):
-        level = levels.get(kind, single)
+        level = combination.levels.get(kind, single)
         node = root.get(f"{kind}s")
         known = tuple(node.entries) if isinstance(node, Mapping) else ()
         if not isinstance(level, str) or level not in known:
-            if level is not None and place != root.key_place("factors"):
+            if level is not None and combination.path != "factors":  # what stands there has been said
                 problems.add(
-                    place,
-                    kind,
+                    combination.place,
+                    f"{combination.path}.{kind}",
                     f"there is no {kind} {shown(level)}; there are {listing(known)}",
                     nearest(as_text(level), known),
                 )

@@ -54,53 +54,48 @@ def check_workload(node: Mapping, workload: Workload, path: Path, problems: Prob
 def _check_extent(
     node: Mapping, load: OpenLoad | ClosedLoad, path: Path, holder: Place, problems: Problems
 ) -> bool:
-    """Check that a load has one form, an end, and a height."""
+    """Check that a load has one form, an end, and a height; False when it has not."""
     height = "rate" if isinstance(load, OpenLoad) else "users"
+    if load.stages is not None:
+        return _check_stages(node, load, (*path, "stages"), height, problems)
+    count = "`max_arrivals`" if isinstance(load, OpenLoad) else "`iterations`, `iterations_per_user`"
+    if height not in node.entries:
+        problems.add(holder, joined(path), f"a load needs `{height}` and `duration`, or `stages`")
+    elif load.duration is None and not stops_by_count(load):
+        message = f"the load has no end: `{height}` needs `duration`"
+        problems.add(holder, joined(path), message, f"or a stop by count: {count}")
+    elif load.duration is not None and load.duration <= 0:
+        problems.add(node.key_place("duration"), joined((*path, "duration")), "must be more than 0")
+    elif peak(load) <= 0:
+        message = "must be more than 0: nothing would be sent"
+        problems.add(node.key_place(height), joined((*path, height)), message)
+    else:
+        return True
+    return False
+
+
+def _check_stages(
+    node: Mapping, load: OpenLoad | ClosedLoad, path: Path, height: str, problems: Problems
+) -> bool:
+    place = node.key_place("stages")
     single = [key for key in (height, "duration", "spawn_per_s") if key in node.entries]
-    before = len(problems)
-    if load.stages is None:
-        if height not in node.entries:
-            problems.add(holder, joined(path), f"a load needs `{height}` and `duration`, or `stages`")
-        elif load.duration is None and not stops_by_count(load):
-            problems.add(
-                holder,
-                joined(path),
-                f"the load has no end: `{height}` needs `duration`",
-                "or a stop by count: "
-                + ("`max_arrivals`" if isinstance(load, OpenLoad) else "`iterations`, `iterations_per_user`"),
-            )
-        elif load.duration is not None and load.duration <= 0:
-            problems.add(node.key_place("duration"), joined((*path, "duration")), "must be more than 0")
-        elif peak(load) <= 0:
-            problems.add(
-                node.key_place(height), joined((*path, height)), "must be more than 0: nothing would be sent"
-            )
-        return len(problems) == before
     if single:
-        problems.add(
-            node.key_place(single[0]),
-            joined((*path, single[0])),
-            f"`{single[0]}` and `stages` exclude each other",
-        )
-    stages = node.get("stages")
-    items = stages.items if isinstance(stages, Sequence) else ()
-    if not items:
-        problems.add(node.key_place("stages"), joined((*path, "stages")), "the list of stages is empty")
-    stages_of: tuple[OpenStage | ClosedStage, ...] = load.stages
-    for index, stage in enumerate(stages_of):
-        if stage.ramp == 0 and stage.hold == 0:
-            problems.add(
-                items[index].place,
-                joined((*path, "stages", index)),
-                "the stage takes no time: it needs `hold` or `ramp`",
-            )
-    if items and len(problems) == before and peak(load) <= 0:
-        problems.add(
-            node.key_place("stages"),
-            joined((*path, "stages")),
-            f"no stage has a {height} above 0: nothing would be sent",
-        )
-    return len(problems) == before
+        message = f"`{single[0]}` and `stages` exclude each other"
+        problems.add(node.key_place(single[0]), joined((*path[:-1], single[0])), message)
+        return False
+    stages: tuple[OpenStage | ClosedStage, ...] = load.stages or ()
+    if not stages:
+        problems.add(place, joined(path), "the list of stages is empty")
+        return False
+    items = node.get("stages")
+    timeless = [i for i, stage in enumerate(stages) if stage.ramp == 0 and stage.hold == 0]
+    for index in timeless:
+        at = items.items[index].place if isinstance(items, Sequence) else place
+        message = "the stage takes no time: it needs `hold` or `ramp`"
+        problems.add(at, joined((*path, index)), message)
+    if not timeless and peak(load) <= 0:
+        problems.add(place, joined(path), f"no stage has a {height} above 0: nothing would be sent")
+    return not timeless and peak(load) > 0
 
 
 def _check_in_flight(

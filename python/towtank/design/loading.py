@@ -96,13 +96,13 @@ def _treatments(
     names = frozenset(declared.entries) if isinstance(declared, Mapping) else frozenset()
     some = {factor.name: factor.levels[0] for factor in factors.values() if factor.levels}
     sections = Sections(root, library, problems, names - frozenset(some))
-    ids = treatment_ids([levels for levels, _ in found], deployment or workload or "only")
+    ids = treatment_ids([one.levels for one in found], deployment or workload or "only")
     treatments: list[Treatment] = []
-    for index, ((levels, place), name) in enumerate(zip(found, ids, strict=True)):
-        parts = parts_of(root, levels, place, (deployment, workload), problems)
-        specification = sections.specification(parts, levels) if parts else None
+    for index, (one, name) in enumerate(zip(found, ids, strict=True)):
+        parts = parts_of(root, one, (deployment, workload), problems)
+        specification = sections.specification(parts, one.levels) if parts else None
         if specification is not None:
-            treatments.append(Treatment(name, index, levels, specification))
+            treatments.append(Treatment(name, index, one.levels, specification))
     sections.survey(some)
     return tuple(treatments) if len(treatments) == len(found) else ()
 

@@ -91,19 +91,23 @@ class ExponentialThink(Model):
     exponential: Duration = Field(description="mean wait")
 
 
-def _think_kind(value: object) -> str:
+def _think_kind(value: object) -> str | None:
     if isinstance(value, UniformThink) or (isinstance(value, dict) and "uniform" in value):
         return "@UniformThink"
-    if isinstance(value, ExponentialThink | dict):
+    if isinstance(value, ExponentialThink) or (isinstance(value, dict) and "exponential" in value):
         return "@ExponentialThink"
-    return "@Duration"
+    return None if isinstance(value, dict) else "@Duration"
 
 
 Think = Annotated[
     Annotated[Duration, Tag("@Duration")]
     | Annotated[UniformThink, Tag("@UniformThink")]
     | Annotated[ExponentialThink, Tag("@ExponentialThink")],
-    Discriminator(_think_kind),
+    Discriminator(
+        _think_kind,
+        custom_error_type="think_kind",
+        custom_error_message="allowed is a duration, {uniform: [shortest, longest]}, or {exponential: mean}",
+    ),
 ]
 """A constant wait (``500ms``) or a random one (``{uniform: [1s, 3s]}``, ``{exponential: 2s}``)."""
 

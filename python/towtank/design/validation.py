@@ -80,7 +80,9 @@ def validated(  # noqa: PLR0917 - every part is checked with the same five
             break
         as_text |= wanted
     for found in errors:
-        _say(found, _locate(model, node, found["loc"], path, holder), problems, tuple(also_known))
+        spot = _locate(model, node, found["loc"], path, holder)
+        beside = tuple(also_known) if len(spot.path) == len(path) + 1 else ()
+        _say(found, spot, problems, beside)
     return None
 
 
@@ -191,6 +193,8 @@ def _say(error: ErrorDetails, spot: _Spot, problems: Problems, also_known: tuple
         hint = nearest(found.strip("'"), names)
     elif kind == "load_model":
         return _say_load_model(spot, problems)
+    elif kind == "think_kind":
+        message, place = error["msg"], spot.holder
     elif kind == "value_error":
         message = str(context.get("error", error["msg"]))
         place = spot.holder if isinstance(spot.node, Mapping) else place
