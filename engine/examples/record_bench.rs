@@ -1,9 +1,9 @@
 //! What a record costs: CPU on the hot path, CPU and memory of compaction, bytes on disk.
 //!
-//! `cargo run --release --example record_bench -- [ROWS] [open|poisson|closed|journey] [--keep FILE]`
+//! `cargo run --release --example record_bench -- [ROWS] [open|poisson|closed|journey|shuffled] [--keep FILE]`
 //!
 //! Rows are synthetic but shaped like those of a keep-alive run: log-normal times with a tail, few connects, rows written
-//! when their request ends. Memory is the peak of this process, the making of the rows included.
+//! when their request ends; `shuffled` is the worst that a log can be. Memory is the peak of this process, the making of the rows included.
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -94,7 +94,12 @@ fn generate(rows: u64, shape: &str, mut write: impl FnMut(&Row)) {
     let mut now = 0.0;
     for n in 0..rows {
         now += if shape == "open" { 1e6 / RATE_PER_S } else { random.exponential(1e6 / RATE_PER_S) };
-        let row = request(&mut random, shape, now as i64, n);
+        let mut row = request(&mut random, shape, now as i64, n);
+        if shape == "shuffled" {
+            row.scheduled_us = (random.bits() % (rows * 50)) as i64;
+            write(&row);
+            continue;
+        }
         let end =
             row.scheduled_us + i64::from(row.lag_us) + i64::from(row.ttfb_us) + i64::from(row.after_ttfb_us);
         in_flight.push(Reverse((end, n, row.encode())));

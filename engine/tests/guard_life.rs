@@ -95,8 +95,7 @@ fn what_the_first_process_leaves_has_the_rest_of_the_grace() {
 #[test]
 fn a_stopped_process_can_be_ended() {
     let mut guard = Guard::start();
-    let pid =
-        pid_of(&guard.spawn_shell("a", "trap 'exit 7' TERM; echo up > up; while :; do sleep 0.02; done"));
+    let pid = pid_of(&guard.spawn_shell("a", "trap 'exit 7' TERM; sleep 100 & echo up > up; wait"));
     wait_for_text(&guard.path("up"));
     guard.send(&json!({"cmd": "signal", "id": "a", "signal": "STOP"}));
     let state = || towtank_engine::guard::process::Stat::of(pid).map(|stat| stat.state);
