@@ -80,7 +80,7 @@ impl<T: Transport> Worker<T> {
 
     /// Sleeps between two steps; false if the visitor was cut off meanwhile.
     async fn think(&self, until_ns: u64, cut_ns: u64) -> bool {
-        self.rt.sleep_until(until_ns.min(cut_ns)).await != Wait::Cut && until_ns <= cut_ns
+        self.rt.sleep_until(until_ns.min(cut_ns)).await != Wait::Cut && until_ns < cut_ns
     }
 
     async fn request(

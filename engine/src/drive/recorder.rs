@@ -53,6 +53,9 @@ pub struct Recorder {
     start_ns: u64,
     failed: Cell<bool>,
     last_end_ns: Cell<u64>,
+    /// What was kept, for tests to look at.
+    #[cfg(test)]
+    pub rows: RefCell<Vec<Row>>,
 }
 
 impl Recorder {
@@ -76,6 +79,8 @@ impl Recorder {
             start_ns,
             failed: Cell::new(false),
             last_end_ns: Cell::new(start_ns),
+            #[cfg(test)]
+            rows: RefCell::default(),
         }
     }
 
@@ -116,6 +121,8 @@ impl Recorder {
         }
         let row = self.row(origin, times, x);
         self.count(&row, x);
+        #[cfg(test)]
+        self.rows.borrow_mut().push(row);
         self.last_end_ns.set(self.last_end_ns.get().max(x.end_ns));
         self.write(|log| log.push(&row));
     }

@@ -82,6 +82,13 @@ impl Curve {
         self.segments.get(after).map_or(0.0, |s| s.from + s.slope() * ((t_ns - s.start_ns) as f64 / NS_PER_S))
     }
 
+    /// Whether the level is constant around `t_ns`.
+    #[cfg(test)]
+    pub(super) fn is_flat(&self, t_ns: u64) -> bool {
+        let after = self.segments.partition_point(|s| s.end_ns <= t_ns);
+        self.segments.get(after).is_none_or(|s| (s.to - s.from).abs() < f64::EPSILON)
+    }
+
     /// ∫ level from 0 to `t_ns`: for a rate, the expected number of arrivals.
     pub fn integral(&self, t_ns: u64) -> f64 {
         let after = self.segments.partition_point(|s| s.end_ns <= t_ns);

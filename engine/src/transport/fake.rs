@@ -7,16 +7,18 @@ use std::rc::Rc;
 /// What one call gets: a delay in ns and an outcome.
 pub type Answer = (u64, Outcome);
 
+type Script = dyn FnMut(u64, u64) -> Answer;
+
 /// Takes its answers from a script.
 pub struct Fake {
     rt: Rc<Reactor>,
-    script: RefCell<Box<dyn FnMut(u64) -> Answer>>,
+    script: RefCell<Box<Script>>,
     calls: RefCell<Vec<u64>>,
 }
 
 impl Fake {
-    /// `script` is given the number of the call.
-    pub fn new(rt: Rc<Reactor>, script: impl FnMut(u64) -> Answer + 'static) -> Self {
+    /// `script` is given the number of the call and when it was started.
+    pub fn new(rt: Rc<Reactor>, script: impl FnMut(u64, u64) -> Answer + 'static) -> Self {
         Self { rt, script: RefCell::new(Box::new(script)), calls: RefCell::default() }
     }
 
@@ -34,7 +36,7 @@ impl Transport for Fake {
     async fn exchange(&self, _lane: &mut (), call: &Call<'_>) -> Exchange {
         let number = self.calls.borrow().len() as u64;
         self.calls.borrow_mut().push(call.started_ns);
-        let (delay_ns, outcome) = (self.script.borrow_mut())(number);
+        let (delay_ns, outcome) = (self.script.borrow_mut())(number, call.started_ns);
         let deadline_ns = call.started_ns + call.step.timeout_ns;
         let answer_ns = call.started_ns + delay_ns;
         let mut x = Exchange::new(call.started_ns);

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::fmt::Write as _;
 
 fn facts() -> Facts<'static> {
     Facts {
@@ -118,7 +119,7 @@ proptest! {
         let facts = Facts { contains: Some(&finder), ..facts() };
         let mut text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
         for piece in body.as_bytes().chunks(chunk) {
-            text += &format!("{:x}\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece));
+            write!(text, "{:x}\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece)).expect("a String takes it");
         }
         text += "0\r\n\r\n";
         let (decoder, result) = read(text.as_bytes(), size, &facts);

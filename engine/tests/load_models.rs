@@ -1,0 +1,208 @@
+//! Load models against real sockets: every arrival has its row, and gaps are those of the schedule.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod load_support;
+
+use load_support::server::Server;
+use load_support::{Outcome, closed, get, job, number, open, run, text};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn answering() -> Server {
+    Server::answering(|peer, _| peer.answer(200, "ok"))
+}
+
+/// When each request was sent, in µs on the run clock.
+fn sent_us(outcome: &Outcome) -> Vec<f64> {
+    let at =
+        |r| number(r, "scheduled_us").unwrap() + number(r, "lag_us").unwrap() + number(r, "wait_us").unwrap();
+    let mut sent: Vec<_> = outcome.records.iter().map(|r| at(r) as f64).collect();
+    sent.sort_by(f64::total_cmp);
+    sent
+}
+
+/// Largest distance between the distribution of some values and a model of it.
+fn ks_distance(mut values: Vec<f64>, model: impl Fn(f64) -> f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    let distance = |(i, x): (usize, &f64)| {
+        let model = model(*x);
+        (model - i as f64 / n).abs().max((model - (i + 1) as f64 / n).abs())
+    };
+    values.iter().enumerate().map(distance).fold(0.0, f64::max)
+}
+
+#[test]
+fn every_arrival_has_its_row_on_any_number_of_threads() {
+    for threads in [1, 2, 3] {
+        let server = answering();
+        let mut job = job(&server.at(), open(500.0, 1_000_000), get());
+        job["threads"] = threads.into();
+        let outcome = run(job);
+        assert_eq!((outcome.count("due"), outcome.count("rows"), outcome.records.len()), (500, 500, 500));
+        let scheduled = outcome.column("scheduled_us");
+        assert!(
+            scheduled.iter().enumerate().all(|(k, us)| *us == Some(k as i64 * 2000)),
+            "{threads} threads"
+        );
+        let mut workers: Vec<_> = outcome.column("worker").into_iter().flatten().collect();
+        workers.sort_unstable();
+        workers.dedup();
+        assert_eq!(workers.len(), threads);
+        assert_eq!(outcome.event("ready")["due"], 500);
+        assert_eq!(outcome.event("done")["stopped_by"], "schedule");
+    }
+}
+
+/// The bounds are lenient, since the machine of a test is busy; the schedule itself is tested exactly elsewhere.
+#[test]
+fn uniform_sends_are_spread_as_the_schedule_says() {
+    let server = answering();
+    let outcome = run(job(&server.at(), open(400.0, 3_000_000), get()));
+    let distance = ks_distance(sent_us(&outcome), |us| (us / 3_000_000.0).clamp(0.0, 1.0));
+    assert!(distance < 0.02, "KS distance {distance} from the uniform schedule");
+    let lag = outcome.event("done")["self"]["lag_p50_us"].as_u64().unwrap();
+    assert!(lag < 3000, "half of the sends were more than {lag} µs late");
+}
+
+#[test]
+fn poisson_gaps_are_exponential() {
+    let server = answering();
+    let mut load = open(400.0, 3_000_000);
+    load["arrivals"] = "poisson".into();
+    let outcome = run(job(&server.at(), load, get()));
+    let sent = sent_us(&outcome);
+    let gaps: Vec<_> = sent.windows(2).map(|w| w[1] - w[0]).collect();
+    let n = gaps.len() as f64;
+    let distance = ks_distance(gaps, |us| 1.0 - (-us * 400.0e-6).exp());
+    assert!(distance < 1.63 / n.sqrt() + 0.05, "KS distance {distance} from the exponential over {n} gaps");
+}
+
+#[test]
+fn a_bound_in_flight_queues_or_drops() {
+    let slow = || {
+        Server::answering(|peer, _| {
+            std::thread::sleep(Duration::from_millis(100));
+            peer.answer(200, "ok");
+        })
+    };
+    let bounded = |full: &str| {
+        let server = slow();
+        let mut load = open(100.0, 1_000_000);
+        load["max_in_flight"] = 4.into();
+        load["when_full"] = full.into();
+        let mut job = job(&server.at(), load, get());
+        job["workloads"][0]["timeout_us"] = 400_000.into();
+        let outcome = run(job);
+        assert_eq!((outcome.count("due"), outcome.records.len()), (100, 100), "{full}");
+        assert_eq!(outcome.findings().iter().filter(|f| **f == "in_flight_bound_reached").count(), 1);
+        assert!(server.connections() <= 4);
+        outcome
+    };
+    let queued = bounded("queue");
+    assert!(queued.column("wait_us").iter().any(|us| us.unwrap() > 200_000));
+    assert!(queued.outcomes().iter().any(|o| o == "not_sent"));
+    assert_eq!(queued.count("dropped"), 0);
+    let dropped = bounded("drop");
+    assert!(dropped.column("wait_us").iter().all(|us| us.unwrap() == 0));
+    let unsent = dropped.outcomes().iter().filter(|o| *o == "not_sent").count() as u64;
+    assert!(unsent > 40 && unsent == dropped.count("dropped"), "{unsent}");
+}
+
+#[test]
+fn instances_get_their_share() {
+    let servers: Vec<_> = (0..3).map(|_| answering()).collect();
+    let shares = |spread: &str, load: Value| -> BTreeMap<String, usize> {
+        let mut job = job("127.0.0.1:1", load, get());
+        let instance = |(i, s): (usize, &Server)| json!({"name": format!("app-{i}"), "url": format!("http://{}", s.at())});
+        job["targets"]["app"]["instances"] = servers.iter().enumerate().map(instance).collect();
+        job["spread"] = spread.into();
+        let outcome = run(job);
+        assert!(outcome.outcomes().iter().all(|o| o == "answered"));
+        outcome.records.iter().fold(BTreeMap::new(), |mut shares, r| {
+            *shares.entry(text(r, "instance")).or_default() += 1;
+            shares
+        })
+    };
+    let round_robin = shares("per-request-round-robin", open(300.0, 1_000_000));
+    assert!(round_robin.values().all(|n| *n == 100), "{round_robin:?}");
+    let least = shares("least-outstanding", open(300.0, 1_000_000));
+    assert!(least.len() == 3 && least.values().all(|n| *n > 50), "{least:?}");
+    let mut fresh = closed(60, 20_000_000);
+    fresh["session"] = "iteration".into();
+    fresh["iterations_per_user"] = 10.into();
+    let random = shares("per-connection-random", fresh);
+    assert!(random.len() == 3 && random.values().all(|n| (140..260).contains(n)), "{random:?}");
+}
+
+#[test]
+fn sessions_keep_or_renew_their_connections() {
+    let connections = |session: &str| {
+        let server = answering();
+        let mut load = closed(2, 20_000_000);
+        load["session"] = session.into();
+        load["iterations_per_user"] = 5.into();
+        let steps = json!([{"request": {"name": "a", "path": "/"}}, {"request": {"name": "b", "path": "/"}}]);
+        let outcome = run(job(&server.at(), load, steps));
+        assert_eq!(outcome.records.len(), 20);
+        assert_eq!(outcome.event("done")["stopped_by"], "count");
+        assert_eq!(outcome.event("done")["self"]["connections_opened"], server.connections() as u64);
+        server.connections()
+    };
+    assert_eq!((connections("user"), connections("iteration")), (2, 10));
+}
+
+#[test]
+fn workloads_run_side_by_side() {
+    let server = answering();
+    let mut job = job(&server.at(), open(100.0, 1_000_000), get());
+    let mut second = job["workloads"][0].clone();
+    second["name"] = "users".into();
+    second["load"] = closed(3, 1_000_000);
+    second["journey"] = json!({"think": {"constant_us": 50_000},
+        "steps": [{"request": {"name": "slow", "path": "/slow"}}]});
+    job["workloads"].as_array_mut().unwrap().push(second);
+    let outcome = run(job);
+    let of = |name: &str| outcome.records.iter().filter(|r| text(r, "workload") == name).count();
+    assert_eq!(of("w"), 100);
+    assert!((30..=60).contains(&of("users")), "{}", of("users"));
+    assert!(outcome.records.iter().all(|r| (text(r, "workload") == "w") == (text(r, "step") == "get")));
+}
+
+/// Known delays are measured as they are: 5 ms, and 50 ms for every tenth.
+#[test]
+fn measured_percentiles_match_the_script() {
+    let server = Server::answering(|peer, request| {
+        let slow = request.head.starts_with("GET /slow");
+        std::thread::sleep(Duration::from_millis(if slow { 50 } else { 5 }));
+        peer.answer(200, "ok");
+    });
+    let branch = |weight: u32, path: &str| json!({"weight": weight, "steps": [{"request": {"name": path, "path": path}}]});
+    let steps = json!([{"choose": [branch(9, "/fast"), branch(1, "/slow")]}]);
+    let outcome = run(job(&server.at(), open(200.0, 2_000_000), steps));
+    for (name, least_us) in [("/fast", 5_000), ("/slow", 50_000)] {
+        let rows = outcome.records.iter().filter(|r| text(r, "step") == name);
+        let mut ttfb: Vec<_> = rows.map(|r| number(r, "ttfb_us").unwrap()).collect();
+        ttfb.sort_unstable();
+        assert!(ttfb[0] >= least_us, "{name}: never faster than the script");
+        // A busy machine adds to it, and sleeps end late.
+        assert!(ttfb[ttfb.len() / 2] < least_us + 5_000, "{name}: median {}", ttfb[ttfb.len() / 2]);
+    }
+}
+
+#[test]
+fn running_out_of_descriptors_is_told() {
+    let server = answering();
+    let mut load = closed(5, 300_000);
+    load["session"] = "iteration".into();
+    let mut job = job(&server.at(), load, get());
+    // The limit of connections stands in for that of descriptors, which all tests of this process share.
+    job["limits"] = json!({"max_connections": 5});
+    job["threads"] = 2.into();
+    let outcome = run(job);
+    // Two connections a thread: one of the users of the first thread finds none.
+    assert!(outcome.findings().contains(&"out_of_connections"), "{:?}", outcome.findings());
+    assert!(outcome.outcomes().iter().any(|o| o == "not_sent"));
+    assert_eq!(outcome.count("due"), outcome.count("rows"));
+}
