@@ -31,7 +31,7 @@ FAKE_ENGINE = Path(__file__).with_name("fake_engine.py")
 def install_fake_engine(folder: Path) -> Path:
     """A program that runs the fake engine with this interpreter."""
     path = folder / "towtank-engine"
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE_ENGINE}" "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{FAKE_ENGINE}" "$@"\n')
     path.chmod(0o755)
     return path
 

@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -106,6 +108,16 @@ def listen(stopped: threading.Event) -> None:
 
 
 def write_rows(job: dict, rows: int, duration_us: int, behaviour: dict) -> None:
+    """Copy the table when an earlier run wrote the same one: importing pyarrow costs more than a whole run."""
+    key = repr((rows, duration_us, job["targets"], job["workloads"], sorted(behaviour.items())))
+    known = Path(os.environ["TOWTANK_FAKE_TABLES"]) / hashlib.sha256(key.encode()).hexdigest()
+    if not known.exists():
+        sys.path[:] = json.loads(os.environ["TOWTANK_FAKE_PATH"])  # started without site-packages
+        make_table(job, rows, duration_us, behaviour, known)
+    shutil.copy(known, job["output"] + ".parquet")
+
+
+def make_table(job: dict, rows: int, duration_us: int, behaviour: dict, path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -140,7 +152,7 @@ def write_rows(job: dict, rows: int, duration_us: int, behaviour: dict) -> None:
         "warmup": pa.array([False] * rows),
         "cold": pa.array(none, pa.bool_()),
     }
-    pq.write_table(pa.table(columns), job["output"] + ".parquet", compression="zstd")
+    pq.write_table(pa.table(columns), path, compression="zstd")
 
 
 if __name__ == "__main__":

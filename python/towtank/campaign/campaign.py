@@ -169,10 +169,10 @@ class _Campaign:
         self._results.reload()
         attempt = self._results.next_attempt(planned.id)
         total = len(self._plan.runs)
-        number = sum(1 for run in self._plan.runs if not self._is_open(run)) + 1
+        number = self._plan.runs.index(planned) + 1
         self._frame.display.run(
             RunOutline(
-                f"{planned.id}-a{attempt}", treatment.label, planned.block, min(number, total), total,
+                f"{planned.id}-a{attempt}", treatment.label, planned.block, number, total,
                 load_duration_s(load), stages(load),
             )
         )  # fmt: skip

@@ -61,15 +61,20 @@ def read_outcomes(requests: Path, window: Window) -> Outcomes:
     )
 
 
-def of_engine(
-    done: Done, findings: Sequence[Mapping[str, Any]], ready: Ready, *, one_step: bool
-) -> Iterator[Observation]:
-    """What the engine says of itself, checked against what it wrote."""
+def of_self(done: Done) -> Iterator[Observation]:
+    """What the engine measured about itself."""
     own = done.self_
     yield Observation("engine_late", float(own.get("lag_p99_us") or 0) / 1000)
     yield Observation("engine_short_of_cpu", float(own.get("run_queue_wait_ratio") or 0))
     busiest = own.get("cpu_cores_max_1s") or 0
     yield Observation("engine_cpu_bound", float(max(busiest) if isinstance(busiest, list) else busiest))
+
+
+def of_engine(
+    done: Done, findings: Sequence[Mapping[str, Any]], ready: Ready, *, one_step: bool
+) -> Iterator[Observation]:
+    """What the engine says of itself, checked against what it wrote."""
+    yield from of_self(done)
     scarce = [finding for finding in findings if finding.get("name") in _RESOURCE_FINDINGS]
     if scarce:
         yield Observation("engine_out_of_resources", len(scarce), str(scarce[0].get("message", "")))

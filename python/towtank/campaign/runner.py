@@ -173,8 +173,6 @@ class _Attempt:
         self._deploy(slot)
         if not before_deploying and self._spec.reset is not None and not self._reset(slot):
             return
-        if not self._settle(slot):
-            return
         self._drive(slot)
 
     # --- before the load ---------------------------------------------------------------------------------
@@ -250,12 +248,14 @@ class _Attempt:
         self._look_back(slot, begun_ns)
 
     def _load(self, engine: EngineProcess, slot: Slot) -> None:
-        """The load itself, between `ready` and `done`, with telemetry around it."""
+        """Settle, then the load itself; telemetry watches from before, on negative run times."""
         seen, stop = self._seen, self._frame.stop
         seen.ready = engine.wait_ready(cancelled=stop)
         observing = Observing(self._spec.observe, slot.targets, own_pids=(os.getpid(), engine.pid))
         observing.start()
         try:
+            if not self._settle(slot):
+                return
             before = machine.now()
             self._frame.display.phase("load")
             with self._timed("drive"):

@@ -16,8 +16,6 @@ import typer
 from towtank import __version__
 from towtank.errors import ExitCode, TowtankError
 
-ISSUES = "https://github.com/towtank/towtank/issues"
-
 
 @dataclass(frozen=True)
 class Command:
@@ -87,8 +85,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         path = _crash_report(arguments)
         say_error(
             f"unexpected {type(error).__name__}: {error}",
-            f"this is a fault in Towtank; the crash report {path} helps to mend it ({ISSUES}); "
-            "TOWTANK_DEBUG=1 shows it here",
+            f"this is a fault in Towtank: please report it with the crash report {path}; TOWTANK_DEBUG=1 shows it here",
         )
         sys.exit(int(ExitCode.UNEXPECTED))
     sys.exit(int(ExitCode.OK))

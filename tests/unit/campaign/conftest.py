@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 
 import pytest
@@ -25,9 +27,17 @@ def quiet_machine():
     )
 
 
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory):
+    """Where the fake engine keeps the tables that it has written before."""
+    return tmp_path_factory.mktemp("tables")
+
+
 @pytest.fixture
-def bench(tmp_path, monkeypatch):
+def bench(tmp_path, tables, monkeypatch):
     monkeypatch.setenv("TOWTANK_ENGINE", str(install_fake_engine(tmp_path)))
+    monkeypatch.setenv("TOWTANK_FAKE_TABLES", str(tables))
+    monkeypatch.setenv("TOWTANK_FAKE_PATH", json.dumps(sys.path))
     behaviour = tmp_path / "engine.json"
     monkeypatch.setenv("TOWTANK_FAKE", str(behaviour))
     monkeypatch.setitem(

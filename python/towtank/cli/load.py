@@ -1,0 +1,218 @@
+"""`towtank load`: an ad-hoc load with hey's flags, driven by the same engine as experiments."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from towtank.errors import EngineError, ExitCode, Interrupted
+
+if TYPE_CHECKING:
+    from towtank.campaign import StopRequest
+    from towtank.campaign.machine import Interval
+    from towtank.load.adhoc import AdhocLoad
+    from towtank.load.engine import Done, EngineProcess, Progress
+
+HEY = "As in hey"
+OURS = "Beyond hey"
+
+
+def load(
+    url: str = typer.Argument(..., metavar="URL", help="Where to; http:// may be left away."),
+    *,
+    n: int | None = typer.Option(None, "-n", help="Number of requests. Default is 200.", rich_help_panel=HEY),
+    c: int | None = typer.Option(
+        None,
+        "-c",
+        help="Workers, each with a connection. Default is 50. With --rate: most requests in flight.",
+    ),
+    q: float | None = typer.Option(None, "-q", help="Rate limit per worker, in requests per second."),
+    z: str | None = typer.Option(None, "-z", help="Duration, such as 10s or 3m; then -n is ignored."),
+    o: str | None = typer.Option(None, "-o", help="Output: csv instead of a summary."),
+    m: str = typer.Option("GET", "-m", help="HTTP method."),
+    header: list[str] = typer.Option([], "-H", help='Header "Name: value"; may be repeated.'),
+    t: float = typer.Option(20.0, "-t", help="Timeout of each request in seconds; 0 is an hour."),
+    accept: str | None = typer.Option(None, "-A", help="Accept header."),
+    d: str | None = typer.Option(None, "-d", help="Request body."),
+    data_file: Path | None = typer.Option(None, "-D", help="Request body from a file."),
+    content_type: str | None = typer.Option(
+        None, "-T", help='Content type of the body. Default is "text/html".'
+    ),
+    a: str | None = typer.Option(None, "-a", help="Basic authentication, user:password."),
+    host: str | None = typer.Option(None, "-host", help="Host header."),
+    disable_compression: bool = typer.Option(False, "-disable-compression", help="Do not ask for gzip."),
+    disable_keepalive: bool = typer.Option(
+        False, "-disable-keepalive", help="A new connection for each request."
+    ),
+    disable_redirects: bool = typer.Option(
+        False, "-disable-redirects", help="Redirects are never followed here: each is an answer."
+    ),
+    cpus: int = typer.Option(1, "-cpus", help="Threads of the engine; one does for most loads."),
+    rate: str | None = typer.Option(
+        None, "--rate", help="Open load: arrivals per second, such as 1000/s, whatever the answers take."
+    ),
+    arrivals: str = typer.Option("uniform", "--arrivals", help="With --rate: uniform or poisson."),
+    templates: bool = typer.Option(
+        False, "--templates", help="Fill in {{ … }} in URL, headers and body, such as {{ random_int(1, 9) }}."
+    ),
+    keep: Path | None = typer.Option(None, "--keep", metavar="DIR", help="Keep job and records there."),
+    seed: int = typer.Option(0, "--seed", help="Seed of everything random."),
+) -> None:
+    """Drive a load at a URL and print what became of it.
+
+    Takes hey's flags. Every request is kept and counted: failures are in the percentiles, where they belong. The exit
+    code is 0 when the load was carried out, whatever the target answered, even nothing.
+    """
+    from towtank.load.adhoc import AdhocLoad, headers_from
+    from towtank.units import parse_duration, parse_rate
+
+    del disable_redirects
+    if o not in (None, "csv"):
+        raise typer.BadParameter(f"{o!r} is not known; csv is the only one", param_hint="-o")
+    if arrivals not in ("uniform", "poisson"):
+        raise typer.BadParameter(f"{arrivals!r} is not known; uniform or poisson", param_hint="--arrivals")
+    try:
+        duration_s = parse_duration(z) if z is not None else None
+        rate_per_s = parse_rate(rate) if rate is not None else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    body = _body(d, data_file)
+    asked = AdhocLoad(
+        url=url, requests=n, users=c, duration_s=duration_s, rate_per_user_per_s=q, rate_per_s=rate_per_s,
+        arrivals=_known_arrivals(arrivals), method=m.upper(), body=body, timeout_s=t, threads=cpus, seed=seed,
+        keepalive=not disable_keepalive, templates=templates,
+        headers=headers_from(
+            header, accept=accept, content_type=content_type, basic=a, host=host,
+            compression=not disable_compression, has_body=body is not None,
+        ),
+    )  # fmt: skip
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        code = _drive(asked, keep.absolute(), as_csv=o == "csv")
+    else:
+        with tempfile.TemporaryDirectory(prefix="towtank-load-") as folder:
+            code = _drive(asked, Path(folder), as_csv=o == "csv")
+    raise typer.Exit(int(code))
+
+
+def _known_arrivals(name: str) -> Literal["uniform", "poisson"]:
+    return "poisson" if name == "poisson" else "uniform"
+
+
+def _body(text: str | None, file: Path | None) -> str | None:
+    if file is None:
+        return text
+    if text is not None:
+        raise typer.BadParameter("give the body either in -d or in a file", param_hint="-D")
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="-D") from error
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{file} is not UTF-8 text", param_hint="-D") from error
+
+
+def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
+    """Run the engine in `folder` and say what came of it."""
+    import json
+    import secrets
+
+    from towtank.campaign import StopRequest, machine
+    from towtank.load.binary import engine_build, find_engine, require_release
+    from towtank.load.engine import EngineProcess
+    from towtank.load.job import masked
+
+    build = engine_build(find_engine())
+    require_release(build)
+    job = asked.job(folder / "requests")
+    kept = masked(job)
+    path = folder / "job.json"
+    path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    engine = EngineProcess(
+        build.path, path, log_path=folder / "engine.log", token=f"tt-{secrets.token_hex(8)}",
+        private_job=job if kept != job else None, on_progress=_say_progress,
+    )  # fmt: skip
+    before = machine.now()
+    with StopRequest() as stop, engine:
+        done, interrupted = _to_the_end(engine, asked, stop)
+    during = machine.between(before, machine.now())
+    if as_csv:
+        from towtank.load.summary import write_csv
+
+        write_csv(folder / "requests.parquet", sys.stdout)
+    else:
+        _print_summary(asked, folder, engine, done, during)
+    return ExitCode.INTERRUPTED if interrupted else ExitCode.OK
+
+
+def _to_the_end(engine: EngineProcess, asked: AdhocLoad, stop: StopRequest) -> tuple[Done, bool]:
+    """Wait for the end of the load; after Ctrl-C, for an orderly early end."""
+    from towtank.load.adhoc import LONGEST_TIMEOUT_S
+    from towtank.load.engine import flush_timeout_s
+    from towtank.load.job import load_duration_s
+
+    ready = engine.wait_ready(cancelled=stop)
+    engine.start_at(None)
+    engine.wait_started(cancelled=stop)
+    timeout = asked.timeout_s or LONGEST_TIMEOUT_S
+    longest = load_duration_s(asked.workload().load) + 2 * timeout + flush_timeout_s(ready.due or 0)
+    try:
+        return engine.wait_done(timeout_s=longest, cancelled=stop), False
+    except Interrupted:
+        engine.stop()
+
+    def hurried() -> None:
+        if stop.hurry:
+            raise Interrupted("stopped in a hurry: there is no summary")
+
+    return engine.wait_done(timeout_s=10.0, cancelled=hurried), True
+
+
+def _print_summary(
+    asked: AdhocLoad, folder: Path, engine: EngineProcess, done: Done, during: Interval
+) -> None:
+    from towtank.load.summary import render, summarise
+
+    records = folder / "requests.parquet"
+    if not records.exists():
+        raise EngineError(
+            "the engine wrote no records", hint=f"its own words: {engine.stderr_tail() or 'none'}"
+        )
+    elapsed = max(int(done.window.get("last_us") or 0), 1) / 1e6
+    _clear_progress()
+    typer.echo(render(summarise(records, timeout_s=asked.timeout_s, elapsed_s=elapsed)))
+    for line in _instrument(engine, done, during):
+        typer.echo(line)
+
+
+def _instrument(engine: EngineProcess, done: Done, during: Interval) -> list[str]:
+    """What the reader should know about the measurement itself; empty when all is well."""
+    from towtank.campaign import Observation, evidence, judge
+
+    observations = [
+        *evidence.of_self(done),
+        Observation("cpu_stolen", during.steal_ratio),
+        Observation("machine_suspended", during.suspended_us / 1000),
+    ]
+    verdicts = judge(observations)
+    lines = [f"  {reason.message}; {reason.advice}" for reason in verdicts.instrument_reasons]
+    lines += [f"  {finding['message']}" for finding in engine.findings if finding.get("message")]
+    return [f"Instrument: {verdicts.instrument}", *dict.fromkeys(lines), ""] if lines else []
+
+
+def _say_progress(progress: Progress) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(
+            f"\r{progress.t_us / 1e6:.0f} s: {progress.done} done, {progress.failed} failed, "
+            f"{progress.in_flight} in flight\x1b[K"
+        )
+        sys.stderr.flush()
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
