@@ -161,7 +161,7 @@ class Sampler:
                 started.append(watch)
                 watch.source.start(watch.context)
                 watch.seen_us = watch.context.clock.now_us()
-                watch.plan_next(watch.seen_us)
+                watch.tick = watch.seen_us // watch.interval_us + 1
         except Exception as error:
             for watch in started:
                 with contextlib.suppress(Exception):  # the first error is the one to tell
