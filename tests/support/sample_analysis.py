@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
+
 from towtank.analysis.model import (
     Comparison,
     Estimate,
@@ -30,9 +31,24 @@ TIMEOUT_S = 2.0
 STAGES = (("plateau", 0.0, 3.0, 20.0), ("spike", 3.0, 5.0, 200.0), ("plateau again", 5.0, 8.0, 20.0))
 WARMUP_S, END_S, BIN_S, BLOCKS = 1.0, 8.0, 0.5, 8
 SHOWN = (
-    "requests", "throughput", "goodput", "error_ratio", "min", "mean", "median", "p90", "p95", "p99", "max",
-    "p95_ok", "p99_ok", "cpu_cores", "memory_bytes", "bytes_in_per_s", "collapsed",
-)  # fmt: skip
+    "requests",
+    "throughput",
+    "goodput",
+    "error_ratio",
+    "min",
+    "mean",
+    "median",
+    "p90",
+    "p95",
+    "p99",
+    "max",
+    "p95_ok",
+    "p99_ok",
+    "cpu_cores",
+    "memory_bytes",
+    "bytes_in_per_s",
+    "collapsed",
+)
 
 
 @dataclass(frozen=True)
@@ -125,8 +141,11 @@ def _percentile(latency: np.ndarray, ok: np.ndarray, q: float) -> Quantity:
     high = math.ceil((ranked.size - 1) * q / 100)
     if not math.isfinite(ranked[high]):
         return Quantity(TIMEOUT_S, above=True)
-    return Quantity(float(np.percentile(ranked[np.isfinite(ranked)], q * ranked.size / np.isfinite(ranked).sum()))
-                    if np.isfinite(ranked).all() else float(ranked[high]))  # fmt: skip
+    return Quantity(
+        float(np.percentile(ranked[np.isfinite(ranked)], q * ranked.size / np.isfinite(ranked).sum()))
+        if np.isfinite(ranked).all()
+        else float(ranked[high])
+    )
 
 
 def _values(run: _Run) -> dict[str, Quantity]:
@@ -178,13 +197,30 @@ def _compare(name: str, a: list[RunSummary], b: list[RunSummary], *, family: int
     where = a[0].treatment_id, b[0].treatment_id
     confirmatory = family > 0
     base = Comparison(
-        name, *where, confirmatory, var.scale, len(pairs), None, None, None, 0.95, None, None, None, None, "",
+        name,
+        *where,
+        confirmatory,
+        var.scale,
+        len(pairs),
+        None,
+        None,
+        None,
+        0.95,
+        None,
+        None,
+        None,
+        None,
+        "",
         "mean over blocks, t interval",
-    )  # fmt: skip
+    )
     if any(x.above or y.above for x, y in pairs):
         reason = "in some runs this percentile falls among the failures"
-        return replace(base, verdict="undecided" if confirmatory else None, reason=reason,
-                       sentence=f"{var.title} cannot be compared: {reason}.")  # fmt: skip
+        return replace(
+            base,
+            verdict="undecided" if confirmatory else None,
+            reason=reason,
+            sentence=f"{var.title} cannot be compared: {reason}.",
+        )
     x, y = (np.array([p[k].value for p in pairs], dtype=float) for k in (0, 1))
     log = var.scale == "log"
     delta = np.log(x / y) if log else x - y
@@ -210,10 +246,17 @@ def _compare(name: str, a: list[RunSummary], b: list[RunSummary], *, family: int
         else f"{abs(mid) * 100:.1f} points {'lower' if mid < 0 else 'higher'}"
     )
     return replace(
-        base, estimate=mid, low=low, high=high, p_value=p, p_adjusted=min(1.0, p * max(family, 1)),
-        p_permutation=max(p, 2 / 2**delta.size), confidence=level, verdict=verdict if confirmatory else None,
+        base,
+        estimate=mid,
+        low=low,
+        high=high,
+        p_value=p,
+        p_adjusted=min(1.0, p * max(family, 1)),
+        p_permutation=max(p, 2 / 2**delta.size),
+        confidence=level,
+        verdict=verdict if confirmatory else None,
         sentence=f"{where[0]} has a {var.title} {change} than {where[1]} ({level * 100:g} % interval; {delta.size} blocks): {verdict}.",
-    )  # fmt: skip
+    )
 
 
 def _series(runs: list[_Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -225,11 +268,20 @@ def _series(runs: list[_Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
             inside = (run.scheduled >= start) & (run.scheduled < start + BIN_S)
             ok = run.ok[inside]
             p50, p95 = (_percentile(run.latency[inside], ok, q) for q in (50, 95))
-            rows.append((
-                run.treatment, run_id, float(start), BIN_S, float(inside.sum() / BIN_S),
-                float(((done >= start) & (done < start + BIN_S)).sum() / BIN_S),
-                None if p50.above else p50.value, None if p95.above else p95.value, float(ok.mean()), int(inside.sum()),
-            ))  # fmt: skip
+            rows.append(
+                (
+                    run.treatment,
+                    run_id,
+                    float(start),
+                    BIN_S,
+                    float(inside.sum() / BIN_S),
+                    float(((done >= start) & (done < start + BIN_S)).sum() / BIN_S),
+                    None if p50.above else p50.value,
+                    None if p95.above else p95.value,
+                    float(ok.mean()),
+                    int(inside.sum()),
+                )
+            )
         resources.append(run.cpu.assign(treatment_id=run.treatment, run_id=run_id))
     columns = [
         "treatment_id",
@@ -277,15 +329,30 @@ def sample_analysis() -> ExperimentAnalysis:
     for r in raw:
         window = r.scheduled >= WARMUP_S
         answered = r.outcome == "answered"
-        runs.append(RunSummary(
-            f"b{r.block:02d}-{r.treatment}-a1", r.treatment, r.block, order[id(r)], 1, "valid",
-            "collapsed" if r.collapsed else "degraded" if not r.ok.all() else "intact",
-            ("crashed: app-1 exited with code 137 under load",) if r.collapsed else (),
-            _values(r), _counts(r.outcome[window]), {"200": int((answered & window).sum())},
-            _counts(np.array([f"app-{k}" for k in r.instance[window]])), END_S - WARMUP_S, int(window.sum()),
-        ))  # fmt: skip
-    spoiled = replace(runs[4], run_id="b02-two-processes-a1", instrument="invalid",
-                      reasons=("run_queue_wait: the engine waited 41 % of the time for a CPU (allowed 5 %)",))  # fmt: skip
+        runs.append(
+            RunSummary(
+                f"b{r.block:02d}-{r.treatment}-a1",
+                r.treatment,
+                r.block,
+                order[id(r)],
+                1,
+                "valid",
+                "collapsed" if r.collapsed else "degraded" if not r.ok.all() else "intact",
+                ("crashed: app-1 exited with code 137 under load",) if r.collapsed else (),
+                _values(r),
+                _counts(r.outcome[window]),
+                {"200": int((answered & window).sum())},
+                _counts(np.array([f"app-{k}" for k in r.instance[window]])),
+                END_S - WARMUP_S,
+                int(window.sum()),
+            )
+        )
+    spoiled = replace(
+        runs[4],
+        run_id="b02-two-processes-a1",
+        instrument="invalid",
+        reasons=("run_queue_wait: the engine waited 41 % of the time for a CPU (allowed 5 %)",),
+    )
     runs[4] = replace(runs[4], run_id="b02-two-processes-a2", attempt=2, position=4)
     runs[7] = replace(runs[7], instrument="suspect", reasons=("late: lag p99 1.4 ms (suspect from 1 ms)",))
     valid = {k.id: [r for r in runs if r.treatment_id == k.id] for k in KINDS}
@@ -300,12 +367,20 @@ def sample_analysis() -> ExperimentAnalysis:
         latency, ok = (
             np.concatenate([getattr(r, a)[r.scheduled >= WARMUP_S] for r in both]) for a in ("latency", "ok")
         )
-        treatments.append(TreatmentSummary(
-            kind.id, kind.id, {"deployment": kind.id}, len(mine), 1 if kind.id == "two-processes" else 0,
-            sum(r.system == "collapsed" for r in mine), sum(r.system == "degraded" for r in mine),
-            {name: _estimate(name, mine) for name in SHOWN},
-            {f"p{q}": _percentile(latency, ok, q) for q in (50, 90, 95, 99)}, *merged,
-        ))  # fmt: skip
+        treatments.append(
+            TreatmentSummary(
+                kind.id,
+                kind.id,
+                {"deployment": kind.id},
+                len(mine),
+                1 if kind.id == "two-processes" else 0,
+                sum(r.system == "collapsed" for r in mine),
+                sum(r.system == "degraded" for r in mine),
+                {name: _estimate(name, mine) for name in SHOWN},
+                {f"p{q}": _percentile(latency, ok, q) for q in (50, 90, 95, 99)},
+                *merged,
+            )
+        )
     base = valid["one-process"]
     others = ("two-processes", "two-processes-limited")
     comparisons = [_compare(v, valid[t], base, family=4) for v in ("p95", "goodput") for t in others]
@@ -316,31 +391,64 @@ def sample_analysis() -> ExperimentAnalysis:
     ]
     timeseries, resources = _series(raw)
     ecdf, percentiles = _curves(raw)
-    slo = pd.DataFrame([(t.treatment_id, "goodput", 0.99, t.estimates["goodput"].mean, (t.estimates["goodput"].mean or 0) >= 0.99)
-                        for t in treatments], columns=["treatment_id", "variable", "bound", "value", "held"])  # fmt: skip
+    slo = pd.DataFrame(
+        [
+            (
+                t.treatment_id,
+                "goodput",
+                0.99,
+                t.estimates["goodput"].mean,
+                (t.estimates["goodput"].mean or 0) >= 0.99,
+            )
+            for t in treatments
+        ],
+        columns=["treatment_id", "variable", "bound", "value", "held"],
+    )
+    slo = slo.assign(runs=8, runs_held=[8, 8, 5], worst=[1.0, 1.0, 0.89], reason="")
     return ExperimentAnalysis(
         headline=(
             "Two processes serve this workload better than one: p95 latency is "
             f"{1 - comparisons[0].estimate:.0%} lower, with 98.75 % confidence. "  # type: ignore[operator]
             "With a CPU limit of 0.6 cores they lose requests, and 3 of 8 runs collapsed."
         ),
-        decided=True, slo_held=False, runs=(*sorted([*runs, spoiled], key=lambda r: (r.block, r.attempt, r.position)),),
-        treatments=tuple(treatments), comparisons=tuple(comparisons), findings=_FINDINGS, timeseries=timeseries,
-        resources=resources, ecdf=ecdf, percentiles=percentiles,
-        stages=[{"workload": "spike", "name": n, "start_s": a, "end_s": b} for n, a, b, _ in STAGES], slo=slo, meta=_META,
-    )  # fmt: skip
+        decided=True,
+        slo_held=False,
+        runs=(*sorted([*runs, spoiled], key=lambda r: (r.block, r.attempt, r.position)),),
+        treatments=tuple(treatments),
+        comparisons=tuple(comparisons),
+        findings=_FINDINGS,
+        timeseries=timeseries,
+        resources=resources,
+        ecdf=ecdf,
+        percentiles=percentiles,
+        stages=[{"workload": "spike", "name": n, "start_s": a, "end_s": b} for n, a, b, _ in STAGES],
+        slo=slo,
+        meta=_META,
+    )
 
 
 _FINDINGS = (
-    Finding("engine_starved", "warning", "One run was spoiled by the instrument: the engine waited 41 % of the time for a CPU.",
-            "It was repeated at the end of its block and is not part of any estimate. Close other programs on this machine.",
-            ("b02-two-processes-a1",)),
-    Finding("collapsed", "serious", "two-processes-limited collapsed in 3 of 8 runs: app-1 was killed under load.",
-            "This is a result, not an error; raise the memory limit to tell the CPU limit's effect alone.",
-            ("b01-two-processes-limited-a1", "b04-two-processes-limited-a1", "b06-two-processes-limited-a1")),
-    Finding("same_host", "info", "The load engine shares this machine's 2 cores with what it measures.",
-            "Ratios between treatments are fair; absolute latencies are higher than with a generator of its own."),
-)  # fmt: skip
+    Finding(
+        "engine_starved",
+        "warning",
+        "One run was spoiled by the instrument: the engine waited for a CPU 41 % of the time.",
+        "It was repeated at the end of its block and enters no estimate. Close other programs here.",
+        ("b02-two-processes-a1",),
+    ),
+    Finding(
+        "collapsed",
+        "serious",
+        "two-processes-limited collapsed in 3 of 8 runs: app-1 was killed under load.",
+        "This is a result, not an error; raise the memory limit to tell the CPU limit's effect alone.",
+        ("b01-two-processes-limited-a1", "b04-two-processes-limited-a1", "b06-two-processes-limited-a1"),
+    ),
+    Finding(
+        "same_host",
+        "info",
+        "The load engine shares this machine's 2 cores with what it measures.",
+        "Ratios between treatments are fair; absolute latencies are higher than with a generator of its own.",
+    ),
+)
 
 _FILE = """\
 experiment: quickstart
@@ -362,20 +470,45 @@ workloads:
     timeout: 2s
 """
 
+_JOURNEY = """\
+steps:
+  - {name: list, path: /items}
+  - {name: read, path: "/items/{{ random_int(1, 500) }}"}
+"""
+
 _META: dict[str, Any] = {
     "experiment": "quickstart",
     "question": "Which deployment of the catalogue serves a sudden spike best?",
-    "answer": {"primary": ["p95", "goodput"], "baseline": "one-process", "contrasts": "baseline", "matters": 0.05, "confidence": 0.95},
+    "answer": {
+        "primary": ["p95", "goodput"],
+        "baseline": "one-process",
+        "contrasts": "baseline",
+        "matters": 0.05,
+        "confidence": 0.95,
+    },
     "seed": 7,
     "order": "randomized-blocks",
     "digest": "9f2c1f9c0d1b4e0c8b7a2f7c7d3f63c0aa0c2d1f5b9e4d7c8a6b5c4d3e2f1a09",
     "started_utc": "2026-03-02T09:14:05Z",
     "finished_utc": "2026-03-02T09:18:41Z",
-    "versions": {"towtank": "0.1.0", "towtank-engine": "0.1.0 (release)", "python": "3.11.9", "apps/catalogue": "9bb1c1d"},
-    "hosts": [{"host": "lab-3", "cpu": "AMD EPYC 7B13", "cores": 2, "memory_bytes": 8 * 2**30, "kernel": "Linux 6.1.0-28-amd64"}],
-    "files": {"experiment.yaml": _FILE, "journeys/shopper.yaml": "steps:\n  - {name: list, path: /items}\n  - {name: read, path: '/items/{{ random_int(1, 500) }}'}\n"},
+    "versions": {
+        "towtank": "0.1.0",
+        "towtank-engine": "0.1.0 (release)",
+        "python": "3.11.9",
+        "apps/catalogue": "9bb1c1d",
+    },
+    "hosts": [
+        {
+            "host": "lab-3",
+            "cpu": "AMD EPYC 7B13",
+            "cores": 2,
+            "memory_bytes": 8 * 2**30,
+            "kernel": "Linux 6.1.0-28-amd64",
+        }
+    ],
+    "files": {"experiment.yaml": _FILE, "journeys/shopper.yaml": _JOURNEY},
     "command": "towtank run experiment.yaml",
-}  # fmt: skip
+}
 
 HOSTILE = (
     '<img src=x onerror="alert(1)">',
@@ -393,23 +526,46 @@ def hostile_analysis() -> ExperimentAnalysis:
     clean = sample_analysis()
     name = dict(zip([t.treatment_id for t in clean.treatments], HOSTILE, strict=False))
     runs = tuple(
-        replace(r, treatment_id=r.treatment_id, reasons=(*r.reasons, HOSTILE[1], HOSTILE[3]),
-                outcomes={**r.outcomes, HOSTILE[0]: 3, HOSTILE[3]: 1}, statuses={**r.statuses, HOSTILE[1]: 2},
-                instances={HOSTILE[i % 6]: n for i, n in enumerate(r.instances.values())})
+        replace(
+            r,
+            treatment_id=r.treatment_id,
+            reasons=(*r.reasons, HOSTILE[1], HOSTILE[3]),
+            outcomes={**r.outcomes, HOSTILE[0]: 3, HOSTILE[3]: 1},
+            statuses={**r.statuses, HOSTILE[1]: 2},
+            instances={HOSTILE[i % 6]: n for i, n in enumerate(r.instances.values())},
+        )
         for r in clean.runs
-    )  # fmt: skip
+    )
     treatments = tuple(
-        replace(t, label=name[t.treatment_id], levels={"deployment": name[t.treatment_id]}, outcomes={**t.outcomes, HOSTILE[0]: 24, HOSTILE[3]: 8},
-                statuses={**t.statuses, HOSTILE[1]: 16}, instances={HOSTILE[i]: n for i, n in enumerate(t.instances.values())})
+        replace(
+            t,
+            label=name[t.treatment_id],
+            levels={"deployment": name[t.treatment_id]},
+            outcomes={**t.outcomes, HOSTILE[0]: 24, HOSTILE[3]: 8},
+            statuses={**t.statuses, HOSTILE[1]: 16},
+            instances={HOSTILE[i]: n for i, n in enumerate(t.instances.values())},
+        )
         for t in clean.treatments
-    )  # fmt: skip
+    )
     planted = " ".join(HOSTILE)
     return replace(
-        clean, headline=planted, runs=runs, treatments=treatments,
-        comparisons=tuple(replace(c, sentence=planted, reason=planted, method=planted) for c in clean.comparisons),
+        clean,
+        headline=planted,
+        runs=runs,
+        treatments=treatments,
+        comparisons=tuple(
+            replace(c, sentence=planted, reason=planted, method=planted) for c in clean.comparisons
+        ),
         findings=tuple(Finding(h, "warning", h, h, (h,)) for h in HOSTILE),
         stages=[{**s, "name": h, "workload": h} for s, h in zip(clean.stages, HOSTILE, strict=False)],
-        meta={**clean.meta, "experiment": HOSTILE[0], "question": planted, "command": planted, "digest": HOSTILE[1],
-              "files": {HOSTILE[1]: planted + "\n```\n# heading\n", HOSTILE[0]: planted}, "versions": {HOSTILE[4]: HOSTILE[1]},
-              "hosts": [{HOSTILE[2]: HOSTILE[0]}]},
-    )  # fmt: skip
+        meta={
+            **clean.meta,
+            "experiment": HOSTILE[0],
+            "question": planted,
+            "command": planted,
+            "digest": HOSTILE[1],
+            "files": {HOSTILE[1]: planted + "\n```\n# heading\n", HOSTILE[0]: planted},
+            "versions": {HOSTILE[4]: HOSTILE[1]},
+            "hosts": [{HOSTILE[2]: HOSTILE[0]}],
+        },
+    )

@@ -58,11 +58,23 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; `explanation` says what exactly stands in it."""
+    """A column of a table.
+
+    Parameters
+    ----------
+    title : str
+    numeric : bool
+        Set to the right.
+    explanation : str
+        What exactly stands in it.
+    optional : bool
+        The first to go where room is scarce.
+    """
 
     title: str
     numeric: bool = False
     explanation: str = ""
+    optional: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ _TONE: dict[Tone, str] = {
 _SEVERITY = {"serious": "red", "warning": "yellow", "info": "cyan"}
 TERMINAL_TABLES = ("answer", "treatments", "latency", "outcomes-table", "steps", "slo")
 """What `show` prints; `runs=True` adds the table of all runs."""
-RUN_COLUMNS = ("Run", "Instrument", "System", "Goodput", "p95", "Reasons")
+RUN_COLUMNS = ("Run", "Instrument", "System", "Goodput", "median", "p95")
 """Of the table of runs; the others are in the HTML report."""
 MAX_TURNED = 5
 """Most rows that are still comfortable side by side."""
@@ -59,7 +59,7 @@ def show(model: ReportModel, console: Console, *, runs: bool = False) -> None:
 
 
 def _runs(table: Table) -> Table:
-    """Keep what fits beside the reasons; folded reasons are better than folded numbers."""
+    """Keep the columns that a terminal has room for."""
     keep = [i for i, c in enumerate(table.columns) if c.title in RUN_COLUMNS]
     rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
     return replace(table, columns=tuple(table.columns[i] for i in keep), rows=rows)
@@ -88,11 +88,13 @@ def _fit(table: Table, width: int) -> tuple[RichTable, dict[str, str], list[str]
     if len(table.rows) <= MAX_TURNED and _needed(turned) <= width:
         return _upright(turned), table.footnotes(), []
     short = _without_details(table)
-    keep = len(short.columns)
-    while keep > 2 and table.id != "runs" and _needed(_first_columns(short, keep)) > width:
-        keep -= 1
-    shown = _first_columns(short, keep)
-    return _upright(shown), shown.footnotes(), [c.title for c in short.columns[keep:]]
+    left_out: list[str] = []
+    while len(short.columns) > 2 and _needed(short) > width:
+        optional = [i for i, c in enumerate(short.columns) if c.optional]
+        index = optional[-1] if optional else len(short.columns) - 1
+        left_out.insert(0, short.columns[index].title)
+        short = _without_column(short, index)
+    return _upright(short), short.footnotes(), left_out
 
 
 def _turn(table: Table) -> Table:
@@ -110,8 +112,9 @@ def _without_details(table: Table) -> Table:
     return replace(table, rows=tuple(tuple(replace(c, detail="") for c in row) for row in table.rows))
 
 
-def _first_columns(table: Table, keep: int) -> Table:
-    return replace(table, columns=table.columns[:keep], rows=tuple(row[:keep] for row in table.rows))
+def _without_column(table: Table, index: int) -> Table:
+    rows = tuple((*row[:index], *row[index + 1 :]) for row in table.rows)
+    return replace(table, columns=(*table.columns[:index], *table.columns[index + 1 :]), rows=rows)
 
 
 def _needed(table: Table) -> int:

@@ -17,14 +17,16 @@ MAX_DOCUMENT = 200_000
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$^=-])")
 _AUTOLINK = re.compile(r"(?i)\b(https?|ftp|javascript|data|mailto|www)(?=[:.])")
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories of characters that draw nothing, or change how others are drawn."""
 _FENCE = re.compile(r"`{3,}")
 
 
 def clean(value: object, *, limit: int = MAX_NAME, lines: bool = False) -> str:
-    """Make a text from outside safe to show anywhere.
+    r"""Make a text from outside safe to show anywhere.
 
-    C0 and C1 controls become their pictures (``␛``), bidirectional overrides, separators and other invisible
-    characters become ``�``; nothing is dropped silently.
+    Control characters, bidirectional overrides, separators and everything else that is invisible become the escapes
+    that a programmer would write (``\x1b``, ``\u202e``); nothing is dropped silently but carriage returns of files.
 
     Parameters
     ----------
@@ -45,13 +47,11 @@ def _visible(char: str, *, lines: bool) -> str:
         return char
     if char in "\n\t":
         return char if lines else " "
+    if char == "\r" and lines:
+        return ""
     code = ord(char)
-    if code < 0x20:
-        return "" if lines and char == "\r" else chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
-    if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
-        return "\ufffd"
+    if unicodedata.category(char) in _INVISIBLE:
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
     return char
 
 

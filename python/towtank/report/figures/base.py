@@ -23,7 +23,7 @@ Record = dict[str, Any]
 Table = pd.DataFrame
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
-WIDE_PX = 940
+WIDE_PX = 1010
 NARROW_PX = 350
 """Width of a whole figure, axes included; the narrow one fits a phone of 390 px."""
 MAX_PANELS = 12
@@ -81,7 +81,7 @@ def build(
 
 
 def _spec(chart: Chart) -> dict[str, Any]:
-    spec: dict[str, Any] = chart.to_dict()
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     spec["config"] = CONFIG
     spec["background"] = "transparent"
     spec["padding"] = {"left": 2, "top": 4, "right": 2, "bottom": 2}
@@ -118,22 +118,22 @@ def series_domain(names: Names) -> list[str]:
     return [label for label, _ in names.legend]
 
 
-def color(names: Names, layout: Layout | None = None) -> alt.Color:
-    """Colour by deployment; with a layout, one legend for colour, dash and marker at the top."""
+def color(names: Names, layout: Layout | None = None, *, lift: int = 0) -> alt.Color:
+    """Colour by deployment; with a layout, one legend for colour and dash, `lift` px higher than usual."""
     return alt.Color(
         "series:N",
         scale=alt.Scale(domain=series_domain(names), range=[LIGHT[f"s{s.color}"] for _, s in names.legend]),
-        legend=_legend(names, layout) if layout else None,
+        legend=_legend(names, layout, lift) if layout else None,
         title=None,
     )
 
 
-def dash(names: Names, layout: Layout | None = None) -> alt.StrokeDash:
+def dash(names: Names, layout: Layout | None = None, *, lift: int = 0) -> alt.StrokeDash:
     """Dash pattern by deployment: the second encoding of lines."""
     return alt.StrokeDash(
         "series:N",
         scale=alt.Scale(domain=series_domain(names), range=[list(DASHES[s.dash]) for _, s in names.legend]),
-        legend=_legend(names, layout) if layout else None,
+        legend=_legend(names, layout, lift) if layout else None,
         title=None,
     )
 
@@ -148,13 +148,19 @@ def shape(names: Names) -> alt.Shape:
     )
 
 
-def _legend(names: Names, layout: Layout) -> alt.Legend | None:
+def _legend(names: Names, layout: Layout, lift: int) -> alt.Legend | None:
     if len(names.legend) < 2:
         return None
     return alt.Legend(
-        orient="top", symbolType="stroke", symbolSize=420, symbolStrokeWidth=2.4, symbolOpacity=1,
-        columns=legend_columns(names, layout), labelLimit=layout.width - 60,
-    )  # fmt: skip
+        orient="top",
+        offset=10 + lift,
+        symbolType="stroke",
+        symbolSize=420,
+        symbolStrokeWidth=2.4,
+        symbolOpacity=1,
+        columns=legend_columns(names, layout),
+        labelLimit=layout.width - 60,
+    )
 
 
 def legend_columns(names: Names, layout: Layout) -> int:

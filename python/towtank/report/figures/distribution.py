@@ -50,14 +50,21 @@ def named(frame: pd.DataFrame, names: Names) -> pd.DataFrame:
 
 
 def curve_panels(
-    names: Names, source: str, layout: Layout, *, x: alt.X, y: alt.Y, tooltip: list[alt.Tooltip]
+    names: Names,
+    source: str,
+    layout: Layout,
+    *,
+    x: alt.X,
+    y: alt.Y,
+    tooltip: list[alt.Tooltip],
+    lift: int = 0,
 ) -> tuple[list[Chart], int]:
     """Draw one line per treatment, a plot per panel; returns the plots and how many stand in a row."""
     shown, _ = base.panels(names)
     single = len(shown) == 1
     columns = 1 if layout.narrow or single else 2
     width = layout.plot(left=66, columns=columns, gap=70)
-    hue, dash = base.color(names, layout), base.dash(names, layout)
+    hue, dash = base.color(names, layout, lift=lift), base.dash(names, layout, lift=lift)
     charts: list[Chart] = []
     for panel in shown:
         rows = alt.Chart(base.data(source))

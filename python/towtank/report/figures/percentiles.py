@@ -44,6 +44,7 @@ def percentiles(analysis: ExperimentAnalysis, names: Names, timeout_s: float | N
     low, high = base.nice_log(solid.latency_s)
     last = float(frame.x.max())
     shown, left_out = base.panels(names)
+    lift = 4 + 7 * max(failing.groupby("panel").size(), default=0) if not failing.empty else 0
 
     def draw(layout: Layout) -> Chart:
         ticks = [
@@ -61,8 +62,8 @@ def percentiles(analysis: ExperimentAnalysis, names: Names, timeout_s: float | N
             alt.Tooltip("percentile:Q", format="~r"),
             alt.Tooltip("latency:N"),
         ]
-        charts, columns = curve_panels(names, "percentiles", layout, x=x, y=y, tooltip=tooltip)
-        strokes = [_strokes(failing, names, layout, panel) for panel in shown]
+        charts, columns = curve_panels(names, "percentiles", layout, x=x, y=y, tooltip=tooltip, lift=lift)
+        strokes = [_strokes(failing, names, layout, panel, lift) for panel in shown]
         return base.grid(
             [alt.layer(c, *s) if s else c for c, s in zip(charts, strokes, strict=True)], columns=columns
         )
@@ -111,8 +112,8 @@ def _failing(frame: pd.DataFrame, names: Names, timeout_s: float | None) -> pd.D
     return pd.DataFrame(rows, columns=_FAILING)
 
 
-def _strokes(failing: pd.DataFrame, names: Names, layout: Layout, panel: str) -> list[alt.Chart]:
-    hue, dash = base.color(names, layout), base.dash(names, layout)
+def _strokes(failing: pd.DataFrame, names: Names, layout: Layout, panel: str, lift: int) -> list[alt.Chart]:
+    hue, dash = base.color(names, layout, lift=lift), base.dash(names, layout, lift=lift)
     numbers = sorted(int(n) for n in failing[failing.panel == panel].number)
     layers = []
     for rank, number in enumerate(numbers):

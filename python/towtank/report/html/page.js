@@ -66,7 +66,7 @@
 
   // --- figures: the static drawing stays until the live one is there ----------------------------------------
   if (typeof vegaEmbed === "undefined") return;
-  const narrow = matchMedia("(max-width: 700px)");
+  const narrow = matchMedia("screen and (max-width: 700px)");
   const options = {
     ast: true, // expressions are interpreted, not compiled: the policy forbids eval
     renderer: "svg",
@@ -76,15 +76,17 @@
   };
   const views = new Map();
   const draw = async (figure) => {
+    const width = narrow.matches ? "narrow" : "wide";
+    if (figure.dataset.drawn === width) return;
     const both = JSON.parse(figure.querySelector("script.spec").textContent);
-    const spec = { ...(narrow.matches ? both.narrow : both.wide), datasets: both.datasets };
+    const spec = { ...both[width], datasets: both.datasets };
     const live = figure.querySelector(".live");
     views.get(figure)?.finalize();
     live.hidden = false;
     const result = await vegaEmbed(live, spec, options);
     views.set(figure, result);
     figure.querySelector(".static").hidden = true;
-    figure.dataset.drawn = narrow.matches ? "narrow" : "wide";
+    figure.dataset.drawn = width;
   };
   const drawAll = async () => {
     for (const figure of document.querySelectorAll("figure.figure")) {

@@ -30,9 +30,12 @@ def claims(comparisons: tuple[Comparison, ...], names: Names, *, confirmatory: b
         Column(
             "Adjusted p",
             numeric=True,
+            optional=True,
             explanation="after Holm" if confirmatory else "for the false discovery rate",
         ),
-        Column("n", numeric=True, explanation="blocks, or runs a side where the order was listed"),
+        Column(
+            "n", numeric=True, optional=True, explanation="blocks, or runs a side where the order was listed"
+        ),
     ]
     if confirmatory:
         columns.append(Column("Verdict"))

@@ -17,7 +17,7 @@ _SHORT = {
     "max": "max",
     "median": "median",
     "cpu_cores": "CPU",
-    "requests": "Requests due",
+    "requests": "Due",
 }
 
 

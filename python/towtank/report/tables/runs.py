@@ -7,7 +7,7 @@ from towtank.report.model import Cell, Column, Table, Tone
 from towtank.report.naming import Names
 from towtank.report.tables.headings import column
 from towtank.report.text import clean
-from towtank.report.values import NOTHING, known, quantity
+from towtank.report.values import known, quantity
 
 VARIABLES = ("requests", "throughput", "goodput", "median", "p95", "p99", "cpu_cores", "memory_bytes")
 REASON = 400
@@ -28,13 +28,11 @@ def runs(analysis: ExperimentAnalysis, names: Names) -> Table:
     shown = [v for v in VARIABLES if any(v in r.values for r in ordered)]
     columns = (
         Column("Run"),
-        Column("Treatment"),
         Column("Block", numeric=True),
-        Column("Position", numeric=True, explanation="place within its block"),
+        Column("Pos.", numeric=True, optional=True, explanation="position within its block"),
         Column("Instrument", explanation="did the measurement itself work? An invalid run enters no number"),
         Column("System", explanation="did the deployment stay up? That is a result, and never repeated away"),
         *(column(v) for v in shown),
-        Column("Reasons"),
     )
     rows = tuple(_row(r, names, shown) for r in ordered)
     remark = (
@@ -50,14 +48,24 @@ def _row(r: RunSummary, names: Names, shown: list[str]) -> tuple[Cell, ...]:
     if r.instrument == "invalid":
         # shown, but quiet: these numbers count for nothing, and that they are missing needs no footnote
         values = [Cell(c.text, tone="muted", sort=c.sort) for c in values]
-    reasons = "; ".join(clean(reason, limit=REASON) for reason in r.reasons)
+    instrument, system = _axes(r)
+    # a run's id carries its treatment's id; the label is shown where it says something else
+    detail = named.label if named.label not in r.run_id else ""
     return (
-        Cell(clean(r.run_id)),
-        Cell(named.label, style=named.style),
+        Cell(clean(r.run_id), detail=detail, style=named.style),
         Cell(str(r.block), sort=r.block),
         Cell(str(r.position), sort=r.position),
-        Cell(clean(r.instrument), tone=_TONE.get(r.instrument, "unsure")),
-        Cell(clean(r.system), tone=_TONE.get(r.system, "unsure")),
+        instrument,
+        system,
         *values,
-        Cell(reasons or NOTHING, tone="plain" if reasons else "muted"),
+    )
+
+
+def _axes(r: RunSummary) -> tuple[Cell, Cell]:
+    """Both verdicts; the reasons are a footnote to the first that is not good."""
+    reasons = "; ".join(clean(reason, limit=REASON) for reason in r.reasons)
+    doubtful = r.instrument != "valid"
+    return (
+        Cell(clean(r.instrument), note=reasons if doubtful else "", tone=_TONE.get(r.instrument, "unsure")),
+        Cell(clean(r.system), note="" if doubtful else reasons, tone=_TONE.get(r.system, "unsure")),
     )

@@ -144,17 +144,11 @@ def _step_cell(name: str, record: dict[str, object]) -> Cell:
         return nothing(str(record.get("reason") or "no request"))
     reason = str(record.get("reason") or "")
     n = int(_float(record.get("n")) or 0)
-    found = Estimate(
-        name,
-        mean,
-        _float(record.get("low")),
-        _float(record.get("high")),
-        n,
-        0.95,
-        "",
-        reason,
-        bool(record.get("above")),
-    )
+    above = bool(record.get("above"))
+    low, high = _float(record.get("low")), _float(record.get("high"))
+    # several runs, none censored, and yet no interval: they are all the same
+    method = "constant" if n > 1 and low is None and not above else ""
+    found = Estimate(name, mean, low, high, n, 0.95, method, reason, above)
     return estimate(found)
 
 
