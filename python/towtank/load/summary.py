@@ -7,6 +7,7 @@ as "more than the timeout". The histogram's counts add up to the answers.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
