@@ -56,7 +56,7 @@ class FakeRun:
     def _inside(self, request: Req) -> bool:
         return self.window is not None and self.window.start_us <= request.due_us < self.window.end_us
 
-    def counts(self) -> pa.Table:
+    def counts(self, variables: Sequence[str] | None = None) -> pa.Table:
         found = Counter(
             (
                 "shop", r.step, schemas.outcome_class(r.outcome), self._inside(r), r.due_us // self.bin_us,

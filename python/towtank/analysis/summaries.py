@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,8 +35,8 @@ class RunTables(Protocol):
     def record(self) -> RunRecord:
         """`run.json`."""
 
-    def counts(self) -> pa.Table:
-        """`counts.parquet`."""
+    def counts(self, variables: Sequence[str] | None = None) -> pa.Table:
+        """`counts.parquet`, of some variables only."""
 
     def totals(self) -> pa.Table:
         """`totals.parquet`."""
@@ -132,7 +132,7 @@ def latency_value(name: str, latency: Distribution, *, limit_s: float) -> Quanti
 
 
 def _read(folder: RunTables) -> tuple[LatencyCounts | None, Totals | None, pd.DataFrame]:
-    counts, totals = folder.counts(), folder.totals()
+    counts, totals = folder.counts(["latency"]), folder.totals()
     return (
         LatencyCounts.read(counts) if counts.num_rows else None,
         Totals.read(totals) if totals.num_rows else None,

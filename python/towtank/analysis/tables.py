@@ -32,6 +32,11 @@ def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], tuple[str, .
     return codes, tuple(str(name) for name in array.dictionary.to_pylist())
 
 
+def _is(codes: npt.NDArray[np.int32], names: tuple[str, ...], name: str) -> BoolArray:
+    """Where a column of codes has a name."""
+    return np.asarray(codes == (names.index(name) if name in names else len(names)), dtype=bool)
+
+
 @dataclass(frozen=True, eq=False)
 class LatencyCounts:
     """Rows of `counts.parquet` for the variable `latency`: one array per column.
@@ -41,29 +46,34 @@ class LatencyCounts:
     step : int32 array
         Index into `steps`.
     ok, in_window : bool arrays
-    bin, value, count : int64 arrays
-        Time bin, latency from the intended start in µs, number of requests.
+    bin : int32 array
+        Time bin.
+    value, count : int64 arrays
+        Latency from the intended start, µs, and number of requests.
     """
 
     steps: tuple[str, ...]
     step: npt.NDArray[np.int32]
     ok: BoolArray
     in_window: BoolArray
-    bin: IntArray
+    bin: npt.NDArray[np.int32]
     value: IntArray
     count: IntArray
 
     @classmethod
     def read(cls, counts: pa.Table) -> LatencyCounts:
         """Take the rows of `latency` out of a count table."""
-        rows = counts.filter(pc.equal(counts["variable"].cast(pa.string()), "latency"))
+        wanted, names = _codes(counts["variable"])
+        rows = counts
+        if names != ("latency",):
+            rows = counts.filter(pa.array(_is(wanted, names, "latency")))
         step, steps = _codes(rows["step"])
         return cls(
             steps=steps,
             step=step,
-            ok=np.asarray(pc.equal(rows["outcome_class"].cast(pa.string()), "ok"), dtype=bool),
+            ok=_is(*_codes(rows["outcome_class"]), "ok"),
             in_window=np.asarray(rows["in_window"], dtype=bool),
-            bin=_ints(rows["bin"]),
+            bin=np.asarray(rows["bin"].to_numpy(zero_copy_only=False), dtype=np.int32),
             value=_ints(rows["value"]),
             count=_ints(rows["count"]),
         )
@@ -76,17 +86,14 @@ class LatencyCounts:
 
     def by_bin(self, width: int) -> Iterator[tuple[int, Distribution]]:
         """Distribution of each time bin, `width` stored bins wide, ascending; empty bins are left out."""
-        wide = self.bin // width
+        wide = self.bin // width if width > 1 else self.bin
         order = np.argsort(wide, kind="stable")
-        edges = np.flatnonzero(np.diff(wide[order])) + 1
-        for rows in np.split(order, edges):
-            if rows.size:
-                good = rows[self.ok[rows]]
-                failures = int(self.count[rows[~self.ok[rows]]].sum())
-                yield (
-                    int(wide[rows[0]]),
-                    Distribution.of(self.value[good], self.count[good], failures=failures),
-                )
+        bins, first = np.unique(wide[order], return_index=True)
+        for index, start, end in zip(bins, first, [*first[1:], order.size], strict=True):
+            rows = order[start:end]
+            good = rows[self.ok[rows]]
+            failures = int(self.count[rows].sum() - self.count[good].sum())
+            yield int(index), Distribution.of(self.value[good], self.count[good], failures=failures)
 
 
 @dataclass(frozen=True, eq=False)
