@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
 from towtank.design.factors import Combination, Factor
 from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.operations import as_text
-from towtank.design.problems import Place, Problems, listing, nearest, shown
+from towtank.design.problems import Place, Problems, listing, nearest, nearest_name, shown
 from towtank.design.treatment import Parts
-from towtank.design.tree import Mapping, Node, Scalar, Sequence
+from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence
 from towtank.design.validation import validated
 from towtank.variables import known_names, variable
 
@@ -20,17 +22,25 @@ _LATER = {
 """Keys of the design that a later version brings; a guess at a misspelling would mislead."""
 
 
-def check_keys(root: Mapping, problems: Problems) -> None:
-    """Say unknown and missing keys of the file itself, and expressions where none can be."""
+def check_keys(root: Mapping, problems: Problems) -> Mapping:
+    """Say unknown and missing keys of the file itself, and expressions where none can be.
+
+    Returns
+    -------
+    Mapping
+        The file as it was probably meant: a misspelled key is said once, and its part is still checked.
+    """
     known = tuple(ExperimentFile.model_fields)
+    entries: dict[str, Entry] = {}
     for key, entry in root.entries.items():
+        meant = key if key in known or key in _LATER else nearest_name(key, known)
+        if meant != key and meant in root.entries:
+            meant = key
+        entries[meant or key] = entry
         if key not in known:
-            problems.add(
-                entry.place,
-                key,
-                f"unknown key {key!r}; allowed are {listing(known)}",
-                _LATER.get(key) or nearest(key, known),
-            )
+            hint = _LATER.get(key) or nearest(key, known)
+            problems.add(entry.place, key, f"unknown key {key!r}; allowed are {listing(known)}", hint)
+    root = replace(root, entries=entries)
     for key in ("experiment", "question", "deployments", "workloads"):
         if key not in root.entries:
             problems.add(Place(root.place.file), key, f"the key {key!r} is missing here")
@@ -38,6 +48,7 @@ def check_keys(root: Mapping, problems: Problems) -> None:
         node = root.get(key)
         if node is not None:
             refuse_expressions(node, (key,), problems)
+    return root
 
 
 def read_frame(

@@ -66,11 +66,12 @@ def _plan(path: Path, profile: str | None, overrides: dict[str, str], problems: 
         problems.add(Place(shown_as), "", "allowed is a mapping that begins with `experiment:`")
         return None
     library = Library(path.parent, os.fspath(path.parent), problems)
+    root = check_keys(root, problems)
     check_profiles(root, problems)
     if profile is not None:
         root = with_profile(root, profile, problems)
-    root = with_overrides(root, overrides, problems)
-    check_keys(root, problems)
+    if overrides:
+        root = check_keys(with_overrides(root, overrides, problems), problems)
     factors = read_factors(root, problems)
     spec = read_frame(root, factors, problems)
     treatments = _treatments(root, library, factors, problems)

@@ -86,8 +86,14 @@ class Problems:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that a misspelling was probably meant to be: a hint, or ``""``."""
-    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"did you mean {match[0]!r}?" if match else ""
+    match = nearest_name(name, known)
+    return f"did you mean {match!r}?" if match else ""
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Find the known name that is most alike; ``""`` when none is alike enough."""
+    match = difflib.get_close_matches(name[:200], list(known), n=1, cutoff=0.6)
+    return match[0] if match else ""
 
 
 def listing(names: Iterable[object], *, most: int = 20) -> str:
