@@ -1,5 +1,5 @@
 //! Instances from start to end: exits, stops, descendants, output, the end of the guard.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod guard_support;
 
@@ -141,8 +141,10 @@ fn processes_that_keep_forking_are_caught() {
         guard.spawn_shell("a", "for i in 1 2 3 4; do sh hop.sh 20000 & done; echo up > up; sleep 100");
         wait_for_text(&guard.path("up"));
         std::thread::sleep(Duration::from_millis(200));
+        let start = Instant::now();
         guard.send(&json!({"cmd": "stop", "id": "a", "grace_ms": 100}));
         guard.event("exited");
+        println!("forking chains ended after {:?}, cgroup: {cgroup}", start.elapsed());
         assert!(carriers(&guard.token).is_empty(), "cgroup: {cgroup}");
     }
 }

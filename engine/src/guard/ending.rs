@@ -85,21 +85,24 @@ impl Kin {
 
 /// The longest hunt.
 const HUNT: Duration = Duration::from_millis(20);
+/// The hunt is over when so many looks in a row find nobody new.
+const QUIET_LOOKS: u32 = 3;
 
 /// Kills orphans as they come to us: what keeps forking is gone from a list of all processes before the list is
 /// complete, but from the short list of our children it can be taken.
 fn hunt(is_ours: impl Fn(i32) -> bool, killed: &mut BTreeSet<i32>) {
     let until = Instant::now() + HUNT;
-    loop {
-        let children = process::own_children();
-        let pinned: Vec<Pinned> =
-            children.into_iter().rev().filter_map(|pid| Pinned::new(pid, &is_ours)).collect();
-        killed.extend(pinned.iter().filter(|p| p.signal(Signal::KILL) == Ok(true)).map(|p| p.pid));
-        // Nothing alive, or only what came between the list and the pin: then it shows in the next list.
-        if (pinned.is_empty() && !process::own_children().iter().any(|&pid| is_ours(pid)))
-            || Instant::now() >= until
-        {
-            return;
+    // Children are looked at once: their pids are not free before we reap them, and what is not ours never will be.
+    let mut seen = HashSet::new();
+    let mut quiet = 0;
+    while quiet < QUIET_LOOKS && Instant::now() < until {
+        quiet += 1;
+        // The newest first: the others may be waiting to be reaped already.
+        for pid in process::own_children().into_iter().rev().filter(|&pid| seen.insert(pid)) {
+            quiet = 0;
+            if Pinned::new(pid, &is_ours).is_some_and(|pinned| pinned.signal(Signal::KILL) == Ok(true)) {
+                killed.insert(pid);
+            }
         }
     }
 }
