@@ -265,7 +265,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 def _literal(text: str) -> int | float:
-    number: int | float = int(text) if text.isdigit() and len(text) < 20 else float(text)
+    number: int | float = int(text) if text.isdigit() else float(text)
     return finite(number)
 
 
