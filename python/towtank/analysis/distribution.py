@@ -58,16 +58,20 @@ class Distribution:
         ValueError
             Lengths differ, or a count or `failures` is negative.
         """
-        value = np.asarray(values, dtype=np.int64).ravel()
-        count = np.ones_like(value) if counts is None else np.asarray(counts, dtype=np.int64).ravel()
+        value = _whole(values)
+        count = np.ones(value.size, dtype=np.int32) if counts is None else _whole(counts)
         if value.shape != count.shape:
             raise ValueError(f"{value.size} values but {count.size} counts; each value needs its count")
         if failures < 0 or bool(np.any(count < 0)):
             raise ValueError("a count is negative; counts and failures must be ≥ 0")
-        kept = count > 0
-        distinct, inverse = np.unique(value[kept], return_inverse=True)
-        total = np.zeros(distinct.size, dtype=np.int64)
-        np.add.at(total, inverse, count[kept])
+        order = np.argsort(value, kind="stable")
+        value, count = value[order], count[order]
+        del order  # these arrays may have ten million rows
+        first = np.flatnonzero(np.concatenate(([True], value[1:] != value[:-1])))[: value.size]
+        total = np.add.reduceat(count, first, dtype=np.int64) if value.size else count.astype(np.int64)
+        distinct = value[first].astype(np.int64)
+        if bool(np.any(total == 0)):
+            distinct, total = distinct[total > 0], total[total > 0]
         return cls(distinct, total, failures)
 
     @property
@@ -158,6 +162,12 @@ class Distribution:
         at = np.searchsorted(self.values, values, side="right")
         cumulated = np.concatenate(([0], np.cumsum(self.counts)))
         return np.asarray(cumulated[at] / max(self.n, 1), dtype=np.float64)
+
+
+def _whole(numbers: npt.ArrayLike) -> npt.NDArray[np.int32] | IntArray:
+    """One-dimensional whole numbers; int32 stays as it is, to save memory."""
+    array = np.asarray(numbers)
+    return array.ravel() if array.dtype == np.int32 else array.astype(np.int64, copy=False).ravel()
 
 
 def merge(distributions: Iterable[Distribution]) -> Distribution:

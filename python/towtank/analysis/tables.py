@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,18 @@ COMPLETE_OUTCOMES = ("answered", "check:")
 """An answer that arrived completely, expected or not: what throughput counts."""
 
 
-def _ints(column: pa.ChunkedArray) -> IntArray:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+def _ints(column: pa.ChunkedArray, dtype: Any = np.int64) -> Any:  # noqa: ANN401 - a dtype, and an array of it
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=dtype)
+
+
+def _narrow(column: pa.ChunkedArray) -> npt.NDArray[np.int32] | IntArray:
+    """Whole numbers as int32 where they fit: a long run has millions of rows, and they are copied when sorted."""
+    bounds = pc.min_max(column).as_py()
+    fits = bounds["max"] is None or (bounds["min"] >= -(2**31) and bounds["max"] < 2**31)
+    narrow: npt.NDArray[np.int32] | IntArray = (
+        _ints(pc.cast(column, pa.int32()), np.int32) if fits else _ints(column)
+    )
+    return narrow
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
@@ -48,7 +59,7 @@ class LatencyCounts:
     ok, in_window : bool arrays
     bin : int32 array
         Time bin.
-    value, count : int64 arrays
+    value, count : int32 or int64 arrays
         Latency from the intended start, µs, and number of requests.
     """
 
@@ -57,8 +68,8 @@ class LatencyCounts:
     ok: BoolArray
     in_window: BoolArray
     bin: npt.NDArray[np.int32]
-    value: IntArray
-    count: IntArray
+    value: npt.NDArray[np.int32] | IntArray
+    count: npt.NDArray[np.int32] | IntArray
 
     @classmethod
     def read(cls, counts: pa.Table) -> LatencyCounts:
@@ -73,9 +84,9 @@ class LatencyCounts:
             step=step,
             ok=_is(*_codes(rows["outcome_class"]), "ok"),
             in_window=np.asarray(rows["in_window"], dtype=bool),
-            bin=np.asarray(rows["bin"].to_numpy(zero_copy_only=False), dtype=np.int32),
-            value=_ints(rows["value"]),
-            count=_ints(rows["count"]),
+            bin=_ints(rows["bin"], np.int32),
+            value=_narrow(rows["value"]),
+            count=_narrow(rows["count"]),
         )
 
     def distribution(self, mask: BoolArray) -> Distribution:
