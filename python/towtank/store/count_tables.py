@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from towtank.errors import ResultsError
 from towtank.store import schemas
-from towtank.store.files import pattern_free, replacing
+from towtank.store.duck import connect
+from towtank.store.files import pattern_free, replacing, spill_folder
 from towtank.store.run_record import Window
 
 Int64s = npt.NDArray[np.int64]
@@ -33,6 +34,8 @@ FEWEST_BINS, MOST_BINS = 40, 60
 _NICE_MS = (100, 200, 500, 1000, 2000, 5000)
 _FAIR_MS = (150, 250, 300, 400, 600, 800, 1500, 2500, 3000, 4000, 6000, 8000)
 _BATCH_ROWS = 1 << 18
+SUM_BYTES = 384 << 20
+"""Memory that summing may take."""
 _ROWS_PER_GROUP = 1 << 19
 
 # A key is [cell | value]: cell = [workload 8 | step 16 | outcome class 3 | in window 1], value < 2**35 µs (9 hours).
@@ -106,7 +109,7 @@ def write_counts(requests: Path, target: Path, *, bin_us: int, window: Window | 
     return rows
 
 
-def write_totals(requests: Path, target: Path, *, window: Window | None, threads: int = 2) -> int:
+def write_totals(requests: Path, target: Path, *, window: Window | None) -> int:
     """Write `totals.parquet` of a run: exact sums per second of arrival and of completion.
 
     Returns
@@ -114,23 +117,29 @@ def write_totals(requests: Path, target: Path, *, window: Window | None, threads
     int
         Rows written.
     """
-    with duckdb.connect(":memory:", config={"threads": threads, "memory_limit": "384MB"}) as connection:
-        connection.execute("SET preserve_insertion_order = false")
-        inside, parameters = window_sql(window)
-        query = f"""
-            SELECT workload, step, outcome, status, instance, {inside} AS in_window,
-                floor(scheduled_us / 1e6)::INTEGER AS second,
-                floor((scheduled_us + lag_us + wait_us + coalesce(ttfb_us, 0) + after_ttfb_us) / 1e6)::INTEGER
-                    AS end_second,
-                count(*)::BIGINT AS count, sum(bytes_out)::BIGINT AS bytes_out, sum(bytes_in)::BIGINT AS bytes_in
-            FROM read_parquet(?, hive_partitioning = false) GROUP BY ALL ORDER BY ALL"""  # noqa: S608 - fixed text
+    inside, parameters = window_sql(window)
+    query = f"""
+        SELECT workload, step, outcome, status, instance, {inside} AS in_window,
+            floor(scheduled_us / 1e6)::INTEGER AS second,
+            floor((scheduled_us + lag_us + wait_us + coalesce(ttfb_us, 0) + after_ttfb_us) / 1e6)::INTEGER
+                AS end_second,
+            count(*)::BIGINT AS count, sum(bytes_out)::BIGINT AS bytes_out, sum(bytes_in)::BIGINT AS bytes_in
+        FROM read_parquet(?, hive_partitioning = false) GROUP BY ALL ORDER BY ALL"""  # noqa: S608 - fixed text
+    rows = 0
+    with (
+        spill_folder(target.parent) as spill,
+        connect(memory_bytes=SUM_BYTES, temporary=spill) as connection,
+        replacing(target) as temporary,
+        pq.ParquetWriter(temporary, schemas.TOTALS, compression="zstd") as writer,
+    ):
         try:
-            table = connection.sql(query, params=[*parameters, pattern_free(requests)]).to_arrow_table()
+            answer = connection.sql(query, params=[*parameters, pattern_free(requests)])
+            for batch in answer.to_arrow_reader(_BATCH_ROWS):
+                writer.write_table(pa.Table.from_batches([batch]).cast(schemas.TOTALS))
+                rows += batch.num_rows
         except duckdb.Error as error:
             raise ResultsError(f"{requests} is damaged: {error}") from error
-    with replacing(target) as temporary:
-        pq.write_table(table.cast(schemas.TOTALS), temporary, compression="zstd")
-    return int(table.num_rows)
+    return rows
 
 
 def window_sql(window: Window | None) -> tuple[str, list[int]]:

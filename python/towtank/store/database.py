@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from towtank.errors import QueryError, ResultsError
 from towtank.store import engine_log, schemas
+from towtank.store.duck import DEFAULT_THREADS, connect
 from towtank.store.files import explained, pattern_free
 from towtank.store.guard import check_reads_only
 from towtank.store.results import Damage, Results, RunFolder, check_parquet, read_stream
@@ -29,8 +30,6 @@ from towtank.store.views import VIEWS
 
 DEFAULT_MEMORY_BYTES = 1 << 30
 """Bound of what DuckDB keeps in memory; larger work spills to a private temporary folder."""
-DEFAULT_THREADS = 2
-MAX_SPILL = "20GB"
 
 _SCHEMAS = {
     "requests": schemas.REQUESTS,
@@ -108,21 +107,7 @@ class Database:
         self._scratch = Path(tempfile.mkdtemp(prefix="towtank-sql-")).resolve()
         self._killed: dict[Path, RunFolder] = {}
         try:
-            self._connection = duckdb.connect(
-                ":memory:",
-                config={
-                    "threads": threads,
-                    "memory_limit": f"{memory_bytes}B",
-                    "temp_directory": str(self._scratch),
-                    "max_temp_directory_size": MAX_SPILL,
-                    "python_enable_replacements": False,
-                    "autoinstall_known_extensions": False,
-                    "autoload_known_extensions": False,
-                    "allow_community_extensions": False,
-                    "allow_persistent_secrets": False,
-                    "enable_external_file_cache": False,
-                },
-            )
+            self._connection = connect(memory_bytes=memory_bytes, temporary=self._scratch, threads=threads)
             self._build()
             self._lock()
         except BaseException:

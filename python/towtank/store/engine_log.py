@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from towtank.errors import NewerVersionError, ResultsError
 from towtank.store import schemas
+from towtank.store.duck import connect
 from towtank.store.files import replacing
 
 MAGIC = b"TTLG"
@@ -67,6 +67,8 @@ _NAMED = ("workload", "step", "target", "instance", "outcome")
 _PHASES = ("dns_us", "connect_us", "tls_us", "ttfb_us", "after_ttfb_us")
 _INT32_MAX = 2**31 - 1
 _ROWS_AT_ONCE = 1 << 16
+SORT_BYTES = 512 << 20
+"""Memory that sorting logs may take."""
 
 Rows = npt.NDArray[np.void]
 
@@ -143,7 +145,7 @@ def read_logs(paths: Sequence[Path], ends: list[LogEnd] | None = None) -> Iterat
         yield from read_log(path, end)
 
 
-def compact(paths: Sequence[Path], target: Path, *, temporary: Path, threads: int = 2) -> list[LogEnd]:
+def compact(paths: Sequence[Path], target: Path, *, temporary: Path) -> list[LogEnd]:
     """Merge logs into one Parquet file sorted by `scheduled_us`, as the engine does after a run.
 
     The logs stay; memory is bounded (larger sorts spill to `temporary`). Repeating it is harmless.
@@ -164,10 +166,7 @@ def compact(paths: Sequence[Path], target: Path, *, temporary: Path, threads: in
     """
     ends: list[LogEnd] = []
     reader = pa.RecordBatchReader.from_batches(schemas.REQUESTS, read_logs(paths, ends))
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "threads": threads, "memory_limit": "512MB", "temp_directory": str(temporary),
-    }  # fmt: skip
-    with duckdb.connect(":memory:", config=config) as connection, replacing(target) as file:
+    with connect(memory_bytes=SORT_BYTES, temporary=temporary) as connection, replacing(target) as file:
         connection.register("log_rows", reader)
         quoted = str(file).replace("'", "''")
         connection.execute(

@@ -7,6 +7,8 @@ import errno
 import json
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from towtank.errors import MachineError, ResultsError
 from towtank.units import format_bytes
 
 TEMPORARY_SUFFIX = ".tmp"
+_SPILL = ".spill-"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -78,6 +81,15 @@ def replacing(path: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def spill_folder(parent: Path) -> Iterator[Path]:
+    """Give a folder for what does not fit into memory, on the disk of the results; removed at the end."""
+    for left_behind in parent.glob(f"{_SPILL}*"):  # by a kill
+        shutil.rmtree(left_behind, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_SPILL, dir=parent) as folder:
+        yield Path(folder)
 
 
 def sync(path: Path) -> None:

@@ -6,19 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from towtank.design.plan import Plan
 from towtank.errors import NewerVersionError, ResultsError
 from towtank.store import engine_log, schemas
 from towtank.store.files import read_json
 from towtank.store.layout import ResultsLayout, RunLayout, split_run_id
 from towtank.store.run_record import SCHEMA_VERSION, RunRecord
+
+if TYPE_CHECKING:  # both take long to import, and `towtank sql` needs neither
+    import pyarrow.dataset as ds
+
+    from towtank.design.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class RunFolder:
 
         Parquet is streamed. Logs are read into memory; `request_batches` streams both.
         """
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
         if self.layout.requests.exists():
             check_parquet(self.layout.requests, schemas.REQUESTS)
             return ds.dataset(self.layout.requests, format="parquet")
@@ -195,6 +200,8 @@ class Results:
     @cached_property
     def plan(self) -> Plan:
         """What was to be done."""
+        from towtank.design.plan import Plan  # noqa: PLC0415
+
         path = self.layout.plan
         try:
             return Plan.from_json(path.read_bytes())

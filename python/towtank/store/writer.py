@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, Generic, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from towtank.design.plan import Plan, PlannedRun
 from towtank.errors import ResultsError
 from towtank.store import count_tables, engine_log, schemas
-from towtank.store.files import explained, replacing, sync, write_bytes, write_json
+from towtank.store.files import explained, replacing, spill_folder, sync, write_bytes, write_json
 from towtank.store.layout import ResultsLayout, RunLayout, run_id
 from towtank.store.results import Results, read_stream
 from towtank.store.run_record import RunRecord
-from towtank.telemetry.base import Event, Sample
+
+if TYPE_CHECKING:
+    from towtank.design.plan import Plan, PlannedRun
+    from towtank.telemetry.base import Event, Sample
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 _STILL_GOOD = "complete runs are untouched; this run stays 'running' and is to be done again"
@@ -249,8 +250,8 @@ def collect_requests(layout: RunLayout) -> list[engine_log.LogEnd]:
     logs = layout.thread_logs()
     ends: list[engine_log.LogEnd] = []
     if logs and not _is_parquet(layout.requests):
-        with tempfile.TemporaryDirectory(prefix=".spill-", dir=layout.path) as spill:
-            ends = engine_log.compact(logs, layout.requests, temporary=Path(spill))
+        with spill_folder(layout.path) as spill:
+            ends = engine_log.compact(logs, layout.requests, temporary=spill)
     if logs:
         sync(layout.requests)
         shutil.rmtree(layout.request_logs)

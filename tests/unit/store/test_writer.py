@@ -201,3 +201,23 @@ def test_json_is_replaced_whole_or_not_at_all(tmp_path):
         files.write_json(path, {"a": float("nan")})
     assert json.loads(path.read_text()) == {"a": 1}
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_kill_left_aside_is_removed(results):
+    run = begin(results)
+    record = drive(run)
+    (run.path / ".spill-old").mkdir()
+    (results.path / "runs" / ".new-b01-two-a1").mkdir()
+    run.close(record)
+    assert not list(run.path.glob(".spill*"))
+    results.reload()
+    assert [r.run_id for r in results.runs("all")] == ["b01-one-a1"]
+    assert results.damage == []
+
+
+def test_nothing_is_printed_by_the_way():
+    """DuckDB draws a progress bar to stdout after two seconds unless told not to."""
+    from towtank.store.duck import connect
+
+    with connect(memory_bytes=64 << 20) as connection:
+        assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
