@@ -23,5 +23,5 @@ def processes(token: str) -> list[int]:
 
 def control_groups(token: str) -> list[Path]:
     """Control groups of a deployment."""
-    root = Path("/sys/fs/cgroup")
-    return list(root.rglob(f"*{token}*")) if root.is_dir() else []
+    walk = os.walk("/sys/fs/cgroup")  # not rglob: groups of others come and go while we look
+    return [Path(folder) / name for folder, names, _ in walk for name in names if token in name]

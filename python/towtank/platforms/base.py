@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,3 @@ class Platform(Protocol):
 
     def sweep(self, token: str) -> int:
         """End what a dead Towtank left of the deployment with this token; the number of things ended."""
-
-
-PlatformName = Literal["local", "external"]

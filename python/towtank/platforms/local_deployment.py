@@ -60,6 +60,7 @@ class LocalDeployment:
         self._port_attempts = 0
         self._lock = threading.Lock()
         self._removing = threading.Lock()
+        self._ending = threading.Event()
         self._removed: tuple[LogFile, ...] | None = None
 
     # --- coming up -------------------------------------------------------------------------------------------
@@ -83,7 +84,8 @@ class LocalDeployment:
             finally:
                 release(planned)
         except BaseException as error:
-            self.remove()
+            with contextlib.suppress(PlatformError):  # the first error is the one to tell
+                self.remove()
             if isinstance(error, OSError):
                 raise PlatformError(f"deployment {self._context.name!r}: {error}") from error
             raise
@@ -219,10 +221,11 @@ class LocalDeployment:
         PlatformError
             The guard is gone though nobody removed the deployment.
         """
-        if self._removed is None and self._guard_ready is not None:
-            if not self._guard.alive and not self._removing.locked():
-                raise self._guard.death()
+        if self._guard_ready is not None and not self._ending.is_set():
             self._note_oom_kills()
+            # In this order: a guard that we end ourselves is not alive either, but then we say so before.
+            if not self._guard.alive and not self._ending.is_set():
+                raise self._guard.death()
         return self._happened()
 
     def _happened(self) -> Sequence[SystemEvent]:
@@ -284,6 +287,7 @@ class LocalDeployment:
 
     def remove(self) -> Sequence[LogFile]:
         """End every process, children included; repeated calls give the same answer."""
+        self._ending.set()
         with self._removing:
             if self._removed is None:
                 self._end()

@@ -1,0 +1,47 @@
+"""docs/platforms.md names what there is, all of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from towtank.clock import RunClock
+from towtank.platforms import launch, placeholders
+from towtank.platforms import registry as platforms
+from towtank.telemetry import registry as telemetry
+from towtank.telemetry.base import ObserveContext
+
+TEXT = (Path(__file__).parents[3] / "docs" / "platforms.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*platforms.PLATFORMS, *telemetry.SOURCES])
+def test_every_platform_and_source(name: str) -> None:
+    assert f"`{name}`" in TEXT
+
+
+@pytest.mark.parametrize("name", placeholders.INSTANCE_NAMES)
+def test_every_placeholder(name: str) -> None:
+    assert f"`{{{name}}}`" in TEXT
+
+
+@pytest.mark.parametrize("name", launch.INHERITED_VARIABLES)
+def test_every_inherited_variable(name: str) -> None:
+    assert f"`{name}`" in TEXT
+
+
+@pytest.mark.parametrize("source", telemetry.SOURCES.values(), ids=telemetry.SOURCES)
+def test_every_option(source: telemetry.SourceKind) -> None:
+    for option in source.options.model_fields:
+        assert f"`{option}: " in TEXT
+
+
+def test_every_metric_of_the_host() -> None:
+    source = telemetry.create("host")
+    source.start(ObserveContext(RunClock(0), 1.0, []))
+    time.sleep(0.05)
+    for sample in source.sample(0):
+        if not sample.metric.endswith("_full_ratio"):
+            assert f"`{sample.metric}`" in TEXT
+    source.close()
