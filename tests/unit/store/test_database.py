@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -447,3 +448,25 @@ def test_an_error_while_rows_are_fetched_is_ours(database):
 def test_detail_columns_are_json(database):
     [(text,)] = ask(database, "SELECT DISTINCT deployment_detail FROM runs WHERE run_id = 'b01-one-a1'")
     assert json.loads(text)["platform"] == "external"
+
+
+def test_the_queries_in_the_docs_work(database):
+    text = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
+    queries = [
+        q.strip()
+        for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+        for q in block.split(";")
+        if q.strip()
+    ]
+    assert len(queries) >= 6
+    for query in queries:
+        assert ask(database, query), query
+
+
+def test_the_documented_percentile_from_counts_is_that_of_the_requests(database):
+    """The nearest-rank percentile over counts, as docs/results.md writes it, against DuckDB's over the requests."""
+    text = (Path(__file__).parents[3] / "docs" / "results.md").read_text()
+    query = re.search(r"-- exact pooled percentiles.*?;", text, re.DOTALL)[0]
+    sql = """SELECT treatment_id, quantile_disc(latency_us, 0.95) / 1000 AS p95_ms FROM requests
+        WHERE ok AND in_window AND valid GROUP BY ALL"""
+    assert sorted(ask(database, query)) == sorted(ask(database, sql))
