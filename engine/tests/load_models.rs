@@ -192,12 +192,11 @@ fn measured_percentiles_match_the_script() {
 }
 
 #[test]
-fn running_out_of_descriptors_is_told() {
+fn running_out_of_connections_is_told() {
     let server = answering();
     let mut load = closed(5, 300_000);
     load["session"] = "iteration".into();
     let mut job = job(&server.at(), load, get());
-    // The limit of connections stands in for that of descriptors, which all tests of this process share.
     job["limits"] = json!({"max_connections": 5});
     job["threads"] = 2.into();
     let outcome = run(job);

@@ -93,6 +93,28 @@ fn a_killed_run_leaves_what_it_wrote() {
 }
 
 #[test]
+fn running_out_of_descriptors_loses_no_arrival() {
+    let server = Server::answering(|peer, _| {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        peer.answer(200, "ok");
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let job = write_job(dir.path(), job(&server.at(), open(200.0, 1_000_000), get()));
+    // The engine raises its limit as far as it may: not at all.
+    let script = "ulimit -n 24 && exec \"$0\" run --no-lifeline \"$1\"";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_towtank-engine")])
+        .arg(&job)
+        .output()
+        .unwrap();
+    let events = parse_events(&output.stdout);
+    let counts = &events.last().unwrap()["counts"];
+    assert_eq!((counts["due"].as_u64(), counts["rows"].as_u64()), (Some(200), Some(200)));
+    assert!(counts["by_outcome"]["not_sent"].as_u64().unwrap() > 50, "{counts}");
+    assert!(events.iter().any(|e| e["name"] == "out_of_descriptors"));
+}
+
+#[test]
 fn a_lifeline_that_ends_before_the_start_ends_the_run() {
     let (server, dir) = (answering(), tempfile::tempdir().unwrap());
     let job = write_job(dir.path(), job(&server.at(), open(200.0, 60_000_000), get()));

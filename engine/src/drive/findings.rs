@@ -54,7 +54,7 @@ pub mod advice {
     pub const NICE: &str = "run with CAP_SYS_NICE, or leave nice out of the job";
     /// `cpus_not_permitted`
     pub const CPUS: &str = "name CPUs that this process may use, or leave cpus out of the job";
-    /// `record_write_failed`
+    /// `record_write_failed`, `records_lost`
     pub const RECORD: &str = "make room on the disk of the output folder";
     /// `template_failed`
     pub const TEMPLATE: &str = "correct the template; its requests were not sent";

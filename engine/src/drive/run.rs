@@ -203,17 +203,7 @@ impl Run {
         let by_count = !harvest.is_empty() && harvest.iter().all(|h| h.by_count);
         let natural = if by_count { StoppedBy::Count } else { StoppedBy::Schedule };
         let compaction = Compaction::carry_out(&self.plan);
-        if let Err(error) = &compaction.result {
-            let t_us = (drained_ns.saturating_sub(zero_ns) / 1000) as i64;
-            let message = error.to_string();
-            self.find(&Finding {
-                name: "compact_failed",
-                t_us,
-                value: 1.0,
-                message,
-                advice: advice::COMPACT,
-            });
-        }
+        self.check_records(&compaction, &monitor, (drained_ns.saturating_sub(zero_ns) / 1000) as i64);
         let ending = Ending {
             plan: &self.plan,
             stats: &self.stats,
@@ -225,6 +215,30 @@ impl Run {
         };
         self.events.emit("done", ending.done(&compaction));
         self.failure.map_or(Ok(()), Err)
+    }
+
+    /// Every row that was counted has to be in the file.
+    fn check_records(&mut self, compaction: &Compaction, monitor: &Monitor, t_us: i64) {
+        let counted = monitor.sum(|s| &s.rows);
+        match &compaction.result {
+            Err(error) => {
+                let message = error.to_string();
+                self.find(&Finding {
+                    name: "compact_failed",
+                    t_us,
+                    value: 1.0,
+                    message,
+                    advice: advice::COMPACT,
+                });
+            }
+            Ok(summary) if summary.rows != counted => {
+                let message = format!("{counted} rows were counted, {} were kept", summary.rows);
+                let value = counted.abs_diff(summary.rows) as f64;
+                self.find(&Finding { name: "records_lost", t_us, value, message, advice: advice::RECORD });
+                self.failure.get_or_insert("records were lost".into());
+            }
+            Ok(_) => {}
+        }
     }
 
     /// Until all threads have ended: progress each second, orders and findings as they come.

@@ -2,7 +2,7 @@
 
 /// "This phase did not happen", for every nullable field of 32 bits.
 pub const NONE_U32: u32 = u32::MAX;
-/// "The answer named no instance".
+/// "No instance": the answer named none and none was connected to.
 pub const NONE_INSTANCE: u16 = u16::MAX;
 /// Bytes of a row in the log.
 pub const ROW_BYTES: usize = 64;
