@@ -113,7 +113,9 @@ def parse_ratio(text: str | float) -> float:
         match = _QUANTITY.match(text)
         if not match or match.group(2) not in ("", "%"):
             raise ValueError(f"{text!r} is not a share; allowed is {allowed}")
-        value = float(match.group(1)) / (100.0 if match.group(2) else 1.0)
+        value = float(match.group(1))
+        if match.group(2):
+            value = round(value / 100.0, 15)  # 99.9% is 0.999, not 0.9990000000000001
     if not math.isfinite(value) or not 0.0 <= value <= 1.0:
         raise ValueError(f"{text!r} is not a share; allowed is {allowed}")
     return value

@@ -14,26 +14,34 @@ from typing import Any
 
 from towtank.design.model import ExperimentSpec
 from towtank.design.plan import Plan, Treatment
+from towtank.fields import Model
 
 _NOT_COMPARED = {"question", "profile", "overrides", "max_invalid_repeats"}
 MOST_LINES = 50
 
 
 def digest(experiment: ExperimentSpec, treatments: Sequence[Treatment]) -> str:
-    """SHA-256, as hex, over the canonical JSON of everything that matters."""
-    text = json.dumps(
-        _compared(experiment, treatments), sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
+    """SHA-256, as hex, over the canonical JSON of everything that matters.
+
+    Defaults are left out: a later version may add a key, and results of today are still recognised.
+    """
+    compared = _compared(experiment, treatments, leave_defaults_out=True)
+    text = json.dumps(compared, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _compared(experiment: ExperimentSpec, treatments: Sequence[Treatment]) -> dict[str, Any]:
-    frame = experiment.model_dump(mode="json", by_alias=True, exclude=_NOT_COMPARED)
+def _compared(
+    experiment: ExperimentSpec, treatments: Sequence[Treatment], *, leave_defaults_out: bool = False
+) -> dict[str, Any]:
+    def data(model: Model, exclude: set[str] | None = None) -> dict[str, Any]:
+        return model.model_dump(
+            mode="json", by_alias=True, exclude=exclude, exclude_defaults=leave_defaults_out
+        )
+
+    frame = data(experiment, _NOT_COMPARED)
     return {
         **frame,
-        "treatments": {
-            t.id: {"levels": t.levels, **t.spec.model_dump(mode="json", by_alias=True)} for t in treatments
-        },
+        "treatments": {t.id: {"levels": t.levels, **data(t.spec)} for t in treatments},
         "listing": [t.id for t in treatments],
     }
 

@@ -276,7 +276,7 @@ def treatment_ids(treatments: list[Levels], fallback: str) -> list[str]:
     taken: set[str] = set()
     for levels in treatments:
         parts = [
-            as_text(level) if isinstance(level, str) else f"{name}-{as_text(level)}"
+            as_text(level) if isinstance(level, str) else f"{name}-{as_text(level)}".replace("--", "-minus-")
             for name, level in levels.items()
         ]
         name = "-".join(_NOT_SLUG.sub("-", part).strip("-.") for part in parts).strip("-") or fallback

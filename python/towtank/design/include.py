@@ -37,8 +37,9 @@ class Library:
             return None
         try:
             real = (self._root / name).resolve()
+            exists = real.is_file()
         except (OSError, RuntimeError, ValueError):
-            self._problems.add(place, path, f"the path {name!r} leads nowhere")
+            self._problems.add(place, path, f"the path {name[:80]!r} leads nowhere")
             return None
         if not real.is_relative_to(self._root):
             self._problems.add(
@@ -53,7 +54,7 @@ class Library:
         if len(self._read) >= MAX_FILES:
             self._problems.add(place, path, f"more than {MAX_FILES} included files")
             return None
-        if not real.is_file():
+        if not exists:
             self._problems.add(place, path, f"there is no file {name!r} in the experiment's folder")
             return None
         inside = real.relative_to(self._root).as_posix()

@@ -47,7 +47,7 @@ def load_plan(
         With every problem found, sorted by place.
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - unlike Path's own, it answers for any name
         path = path / FILE_NAME
     problems = Problems()
     plan = _plan(path, profile, dict(overrides or {}), problems)
