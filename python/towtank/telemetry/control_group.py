@@ -45,9 +45,10 @@ class ControlGroup:
         text = _read(self._cpu_v1)
         if text is not None:
             return int(text)
-        for values in map(_read_table, self._cpu_stats):
-            if "usage_usec" in values:
-                return values["usage_usec"] * _NS_PER_US
+        for path in self._cpu_stats:
+            (used_us,) = _numbers(_read(path) or b"", b"usage_usec")
+            if used_us is not None:
+                return used_us * _NS_PER_US
         return None
 
     def memory_bytes(self) -> int | None:
@@ -56,21 +57,24 @@ class ControlGroup:
         Shared memory counts: the kernel books it as cache, but cannot give it back.
         """
         for path, cache, shared in (
-            (self._memory_v1, "total_cache", "total_shmem"),
-            (self._memory_v2, "file", "shmem"),
+            (self._memory_v1, b"total_cache", b"total_shmem"),
+            (self._memory_v2, b"file", b"shmem"),
         ):
             used = _read(path)
             if used is not None and path is not None:
-                stat = _read_table(path.parent / "memory.stat")
-                return max(0, int(used) - stat.get(cache, 0) + stat.get(shared, 0))
+                cached, kept = _numbers(_read(path.parent / "memory.stat") or b"", cache, shared)
+                return max(0, int(used) - (cached or 0) + (kept or 0))
         return None
 
     def throttling(self) -> Throttling | None:
         """None where no CPU limit can be set."""
-        for values in map(_read_table, self._cpu_stats):
-            if "nr_periods" in values:
-                ns = values.get("throttled_time", values.get("throttled_usec", 0) * _NS_PER_US)
-                return Throttling(values["nr_periods"], values["nr_throttled"], ns)
+        for path in self._cpu_stats:
+            periods, throttled, v1_ns, v2_us = _numbers(
+                _read(path) or b"", b"nr_periods", b"nr_throttled", b"throttled_time", b"throttled_usec"
+            )
+            if periods is not None:
+                held_back_ns = v1_ns if v1_ns is not None else (v2_us or 0) * _NS_PER_US
+                return Throttling(periods, throttled or 0, held_back_ns)
         return None
 
 
@@ -78,17 +82,22 @@ def _first(folders: Sequence[Path], name: str) -> Path | None:
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
-def _read(path: Path | None) -> str | None:
+def _read(path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
-        with open(path, encoding="ascii") as file:  # noqa: PTH123 - pathlib costs as much as the reading
+        # Neither pathlib nor a buffer nor decoding: each costs as much as the reading, some hundred times a second.
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
             return file.read()
     except OSError:  # removed, perhaps between open and read
         return None
 
 
-def _read_table(path: Path) -> dict[str, int]:
-    """Read lines of a word and a number."""
-    rows = (line.split() for line in (_read(path) or "").splitlines())
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2}
+def _numbers(text: bytes, *names: bytes) -> list[int | None]:
+    """Pick from lines of a word and a number; the files have dozens of lines of which two are needed."""
+    text = b"\n" + text
+    found: list[int | None] = []
+    for name in names:
+        _, here, rest = text.partition(b"\n" + name + b" ")
+        found.append(int(rest.partition(b"\n")[0]) if here else None)
+    return found

@@ -39,7 +39,7 @@ class Stat(NamedTuple):
 def read_stat(pid: int) -> Stat | None:
     """Read one process; None when it is gone (a zombie is: it has ended)."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib costs as much as the reading
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - pathlib costs as much as the reading
             line = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -64,7 +64,7 @@ def read_io(pid: int) -> tuple[int, int] | None:
     Like CPU time, those of children that ended are added when they are waited for.
     """
     try:
-        with open(f"/proc/{pid}/io", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:  # noqa: PTH123
             values = dict(line.split(b": ") for line in file.read().splitlines())
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
