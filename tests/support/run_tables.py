@@ -84,3 +84,6 @@ class FakeRun:
     def samples(self) -> pa.Table:
         rows = [dict(zip(schemas.SAMPLES.names, row, strict=True)) for row in self.samples_rows]
         return pa.Table.from_pylist(rows, schema=schemas.SAMPLES)
+
+    def events(self) -> pa.Table:
+        return schemas.EVENTS.empty_table()

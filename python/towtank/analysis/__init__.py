@@ -7,7 +7,6 @@ alone in a notebook.
 
 from __future__ import annotations
 
-from towtank.analysis.adaptive import BlocksNeeded, blocks_needed
 from towtank.analysis.analyse import analyse
 from towtank.analysis.contrasts import Contrast, contrasts
 from towtank.analysis.distribution import Distribution, merge
@@ -30,7 +29,6 @@ from towtank.analysis.model import (
 from towtank.analysis.stein import final_blocks
 
 __all__ = [
-    "BlocksNeeded",
     "Comparison",
     "Contrast",
     "Distribution",
@@ -42,7 +40,6 @@ __all__ = [
     "RunSummary",
     "TreatmentSummary",
     "analyse",
-    "blocks_needed",
     "bootstrap_interval",
     "contrasts",
     "final_blocks",

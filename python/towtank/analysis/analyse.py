@@ -61,7 +61,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
     table = slo.slo_table(plan, counting, treatments)
     found = findings.findings(
         plan, gathered.records, gathered.summaries, treatments, comparisons,
-        damage=[str(item) for item in results.damage],
+        said=gathered.said, damage=[str(item) for item in results.damage],
     )  # fmt: skip
     found = (*_sensitivity(plan, counting, comparisons), *found)
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
@@ -105,6 +105,7 @@ class _Gathered:
     steps: dict[tuple[str, str], list[dict[str, Quantity]]]
     timeseries: list[pd.DataFrame]
     resources: list[pd.DataFrame]
+    said: dict[str, tuple[findings.EngineFinding, ...]]
 
 
 def _gather(results: Results, plan: Plan) -> _Gathered:
@@ -112,10 +113,11 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
     records = [folder.record for folder in folders]
     chosen = counting_attempts(records)
     wanted = wanted_variables(plan)
-    gathered = _Gathered(records, [], defaultdict(list), {}, {}, defaultdict(list), [], [])
+    gathered = _Gathered(records, [], defaultdict(list), {}, {}, defaultdict(list), [], [], {})
     for folder in folders:
         run = summarise_run(folder, wanted=wanted)
         gathered.summaries.append(run.summary)
+        gathered.said[run.record.run_id] = findings.engine_findings(folder.events())
         if run.record.run_id in chosen:
             _take(gathered, run)
     return gathered

@@ -86,7 +86,7 @@ def between_blocks(
     rng : numpy.random.Generator
         For the permutation check beyond 16 blocks.
     pilot_blocks : int, optional
-        A two-stage design: variance and degrees of freedom are those of the first so many complete blocks.
+        A two-stage design: variance and degrees of freedom are those of the blocks up to this number.
 
     Returns
     -------
@@ -110,7 +110,8 @@ def between_blocks(
         )
     if has_no_variation(low):
         return _by_signs(low, high, sign, confidence=confidence, why="the same difference in every block")
-    return _by_t(low, confidence=confidence, rng=rng, pilot_blocks=pilot_blocks)
+    pilot = None if pilot_blocks is None else pilot_spread(low, blocks, pilot_blocks=pilot_blocks)
+    return _by_t(low, confidence=confidence, rng=rng, pilot=pilot)
 
 
 def between_samples(
@@ -201,16 +202,14 @@ def _extended(described: Variable, a: Quantity, b: Quantity) -> tuple[float, flo
 
 
 def _by_t(
-    values: FloatArray, *, confidence: float, rng: np.random.Generator, pilot_blocks: int | None
+    values: FloatArray, *, confidence: float, rng: np.random.Generator, pilot: tuple[float, int] | None
 ) -> Difference:
     n = values.size
     sd, df = float(np.std(values, ddof=1)), n - 1
     method = f"t over blocks, {df} degrees of freedom"
-    if pilot_blocks is not None and n >= pilot_blocks >= 2:
-        pilot_sd, pilot_df = pilot_spread(values, pilot_blocks=pilot_blocks)
-        if pilot_sd > 0:
-            sd, df = pilot_sd, pilot_df
-            method = f"Stein: t over blocks, {df} degrees of freedom of the pilot"
+    if pilot is not None:
+        sd, df = pilot
+        method = f"Stein: t over blocks, {df} degrees of freedom of the pilot"
     centre = float(values.mean())
     checks = {}
     if n >= paired.PERMUTATION_FROM:

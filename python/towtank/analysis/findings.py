@@ -6,9 +6,14 @@ reports refer to them.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from towtank.analysis.comparison import GOODPUT_GUARD
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
@@ -17,6 +22,16 @@ from towtank.analysis.paired import PERMUTATION_FROM
 from towtank.design.model import Adaptive, OpenLoad
 from towtank.design.plan import Plan
 from towtank.store.run_record import Reason, RunRecord
+
+
+@dataclass(frozen=True)
+class EngineFinding:
+    """Something the load engine reported about a run: an event of source `engine`."""
+
+    name: str
+    message: str
+    advice: str
+
 
 FEW_BLOCKS = 6
 """With fewer blocks no exact 95 % interval of a median exists, and one odd block decides."""
@@ -41,6 +56,7 @@ def findings(
     treatments: Sequence[TreatmentSummary],
     comparisons: Sequence[Comparison],
     *,
+    said: Mapping[str, Sequence[EngineFinding]] | None = None,
     damage: Iterable[str] = (),
 ) -> tuple[Finding, ...]:
     """Collect findings, most serious first.
@@ -53,6 +69,8 @@ def findings(
     runs : sequence of RunSummary
         Of all attempts.
     treatments, comparisons : sequences
+    said : mapping of str to sequence of EngineFinding, optional
+        Run id → what the load engine reported in it.
     damage : iterable of str
         Files of the result folder that could not be read.
     """
@@ -61,7 +79,7 @@ def findings(
         *_coverage(plan, records, runs),
         *_instrument(records),
         *_system(treatments, records),
-        *_engine(records),
+        *_engine(said or {}),
         *_deployments(records),
         *_spread(treatments),
         *_design(plan, treatments),
@@ -89,7 +107,8 @@ def _coverage(plan: Plan, records: Sequence[RunRecord], runs: Sequence[RunSummar
         yield Finding(
             "interrupted_runs",
             "info",
-            f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing.",
+            f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing"
+            + (f": {why}" if (why := _most_common(r.failure or "" for r in records)) else "."),
             "Nothing to do if they were repeated; else the same command resumes.",
             cut,
         )
@@ -161,30 +180,39 @@ def _system(treatments: Sequence[TreatmentSummary], records: Sequence[RunRecord]
             )
 
 
-def _engine(records: Sequence[RunRecord]) -> Iterator[Finding]:
-    """What the load engine said about itself, grouped by name."""
-    grouped: dict[str, list[tuple[RunRecord, Mapping[str, Any]]]] = defaultdict(list)
-    for record in records:
-        said = record.engine.get("findings")
-        seen: set[str] = set()
-        for item in said if isinstance(said, list) else []:
-            name = str(item.get("name", ""))
-            if name and name not in seen:
-                seen.add(name)
-                grouped[name].append((record, item))
+def engine_findings(events: pa.Table) -> tuple[EngineFinding, ...]:
+    """What the load engine reported in a run, each kind once, from the run's events."""
+    rows = events.filter(pc.equal(events["source"].cast(pa.string()), "engine")).to_pylist()
+    found: dict[str, EngineFinding] = {}
+    for row in rows:
+        try:
+            detail = json.loads(row["detail"] or "{}")
+        except ValueError:
+            detail = {}
+        advice = detail.get("advice") if isinstance(detail, dict) else None
+        found.setdefault(row["kind"], EngineFinding(row["kind"], row["message"] or "", str(advice or "")))
+    return tuple(found.values())
+
+
+def _engine(said: Mapping[str, Sequence[EngineFinding]]) -> Iterator[Finding]:
+    """What the load engine reported, grouped by name."""
+    grouped: dict[str, list[tuple[str, EngineFinding]]] = defaultdict(list)
+    for run_id, items in said.items():
+        for item in items:
+            grouped[item.name].append((run_id, item))
     for name, cases in grouped.items():
         first = cases[0][1]
         yield Finding(
             name,
             _ENGINE_SEVERITY.get(name, "warning"),
-            f"The load engine reported in {_runs(len(cases))}: {first.get('message') or name.replace('_', ' ')}",
-            str(first.get("advice") or "See the run's events."),
-            tuple(record.run_id for record, _ in cases),
+            f"The load engine reported in {_runs(len(cases))}: {first.message or name.replace('_', ' ')}",
+            first.advice or "See the events of the run.",
+            tuple(run_id for run_id, _ in cases),
         )
 
 
 def _deployments(records: Sequence[RunRecord]) -> Iterator[Finding]:
-    """Limits of deployments that could not be applied."""
+    """Limits and priorities of a deployment that could not be applied."""
     refused: dict[tuple[str, str], set[str]] = defaultdict(set)
     runs: dict[tuple[str, str], list[str]] = defaultdict(list)
     for record in records:
@@ -197,20 +225,20 @@ def _deployments(records: Sequence[RunRecord]) -> Iterator[Finding]:
         yield Finding(
             "limit_not_applied",
             "serious",
-            f"The {kind} limit of {label} was not applied: {min(reasons)}",
+            f"{kind} of {label} was asked for and not applied: {min(reasons)}",
             "What was measured is the deployment without it; `towtank doctor` says what this machine permits.",
             tuple(runs[label, kind]),
         )
 
 
 def _limits(node: object) -> Iterator[tuple[str, str]]:
-    """Walk a deployment's description for limits that say something else than "applied"."""
+    """Walk a deployment's description for limits that were asked for and not applied."""
     if isinstance(node, Mapping):
         for key, value in node.items():
             if key == "limits" and isinstance(value, Mapping):
-                for kind, said in value.items():
-                    if isinstance(said, str) and said and said not in ("applied", "none", "not asked"):
-                        yield str(kind), said
+                for kind, limit in value.items():
+                    if isinstance(limit, Mapping) and limit.get("applied") is False:
+                        yield str(kind), str(limit.get("note") or "no reason was given")
             else:
                 yield from _limits(value)
     elif isinstance(node, list | tuple):

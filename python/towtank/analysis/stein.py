@@ -13,12 +13,13 @@ Mathematical Statistics 16 (3), 243–258.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from towtank.analysis.intervals import FloatArray, as_finite, check_confidence
+from towtank.analysis.intervals import FloatArray, as_finite, check_confidence, has_no_variation
 
 
 def final_blocks(
@@ -68,10 +69,25 @@ def final_blocks(
     return min(at_most, max(at_least, pilot.size, math.ceil(needed)))
 
 
-def pilot_spread(values: FloatArray, *, pilot_blocks: int) -> tuple[float, int]:
-    """Standard deviation of the first `pilot_blocks` values and its degrees of freedom.
+def pilot_spread(values: FloatArray, blocks: Sequence[int], *, pilot_blocks: int) -> tuple[float, int] | None:
+    """Standard deviation of the pilot and its degrees of freedom.
 
-    `values` are in the order of the blocks.
+    Parameters
+    ----------
+    values : array
+        One difference per complete block.
+    blocks : sequence of int
+        Number of each block, from 1.
+    pilot_blocks : int
+        Blocks up to this number are the pilot. A block of it that stayed incomplete is not replaced by a later one,
+        since the number of those was chosen by looking at the pilot.
+
+    Returns
+    -------
+    (float, int) or None
+        None with fewer than two complete pilot blocks, or without variation among them.
     """
-    pilot = values[:pilot_blocks]
+    pilot = values[np.asarray(blocks) <= pilot_blocks]
+    if has_no_variation(pilot):
+        return None
     return float(np.std(pilot, ddof=1)), pilot.size - 1

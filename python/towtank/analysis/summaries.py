@@ -44,6 +44,9 @@ class RunTables(Protocol):
     def samples(self) -> pa.Table:
         """`samples.parquet`."""
 
+    def events(self) -> pa.Table:
+        """`events.parquet`."""
+
 
 @dataclass(frozen=True, eq=False)
 class RunData:
@@ -202,7 +205,7 @@ def _summary(
     instrument: str
     reasons: tuple[str, ...]
     if record.state != "complete" or verdicts is None:
-        instrument, reasons = "incomplete", ("the run was cut off before it was judged",)
+        instrument, reasons = "incomplete", (record.failure or "the run was cut off before it was judged",)
     else:
         instrument = verdicts.instrument
         reasons = tuple(r.message for r in (*verdicts.instrument_reasons, *verdicts.system_reasons))

@@ -147,6 +147,10 @@ def test_stein_uses_the_pilots_variance():
     assert found.sd == pytest.approx(np.std(logs[:8], ddof=1))
     assert "7 degrees of freedom of the pilot" in found.method
     assert found.estimate == pytest.approx(logs.mean())
+    del a[3]  # a pilot block that stayed incomplete is not replaced by a later one
+    short = compared(a, b, pilot_blocks=8)
+    assert "6 degrees of freedom of the pilot" in short.method
+    assert short.sd == pytest.approx(np.std(np.delete(logs, 2)[:7], ddof=1))
 
 
 QUANTITY = st.one_of(

@@ -1,15 +1,17 @@
 """Threats to validity, each from the record that shows it."""
 
+import pyarrow as pa
 import pytest
 
 from support.plans import make_plan
 from towtank.analysis import Quantity
 from towtank.analysis.comparison import compare
-from towtank.analysis.findings import findings
+from towtank.analysis.findings import engine_findings, findings
 from towtank.analysis.headline import headline, is_decided
 from towtank.analysis.model import TreatmentSummary
 from towtank.design.model import Adaptive
 from towtank.store.run_record import Reason, RunRecord, Verdicts
+from towtank.store.schemas import EVENTS
 
 
 def record(treatment="one", block=1, *, attempt=1, reasons=(), **extra):
@@ -75,23 +77,40 @@ def test_same_deployment_twice_is_no_split_plot():
 
 
 def test_limits_that_were_not_applied():
-    described = {
-        "instances": [{"name": "app-0", "limits": {"cpu": "no cgroup is writable", "memory": "applied"}}]
+    limits = {
+        "cpu": {"asked": 0.5, "applied": False, "note": "no cgroup is writable"},
+        "memory": {"asked": 2**26, "applied": True, "note": ""},
     }
-    got = found(records=[record(deployment=described)])
-    assert got["limit_not_applied"].message == "The cpu limit of one was not applied: no cgroup is writable"
+    got = found(records=[record(deployment={"instances": [{"name": "app-0", "limits": limits}]})])
+    assert (
+        got["limit_not_applied"].message == "cpu of one was asked for and not applied: no cgroup is writable"
+    )
     assert got["limit_not_applied"].runs == ("b01-one-a1",)
 
 
-def test_engine_findings_are_grouped():
-    said = {
-        "findings": [{"name": "in_flight_bound_reached", "message": "200 in flight", "advice": "raise it"}]
-        * 3
-    }
-    got = found(records=[record(engine=said), record(block=2, engine=said)])["in_flight_bound_reached"]
-    assert got.message == "The load engine reported in 2 runs: 200 in flight"
-    assert got.advice == "raise it"
-    assert len(got.runs) == 2
+def test_engine_findings_are_read_from_events_and_grouped():
+    rows = [
+        {
+            "t_us": 1,
+            "source": "engine",
+            "kind": "in_flight_bound_reached",
+            "instance": "",
+            "message": m,
+            "detail": d,
+        }
+        for m, d in (("200 in flight", '{"advice": "raise it"}'), ("again", "{}"))
+    ]
+    rows += [
+        {"t_us": 2, "source": "local", "kind": "crashed", "instance": "app-0", "message": "", "detail": "{}"},
+        {"t_us": 3, "source": "engine", "kind": "late", "instance": "", "message": "", "detail": "torn {"},
+    ]
+    said = engine_findings(pa.Table.from_pylist(rows, schema=EVENTS))
+    assert [s.name for s in said] == ["in_flight_bound_reached", "late"]
+    got = found(said={"b01-one-a1": said, "b02-one-a1": said})
+    assert got["in_flight_bound_reached"].message == "The load engine reported in 2 runs: 200 in flight"
+    assert got["in_flight_bound_reached"].advice == "raise it"
+    assert got["in_flight_bound_reached"].runs == ("b01-one-a1", "b02-one-a1")
+    assert got["late"].message.endswith("late")
 
 
 def test_lag():
