@@ -19,7 +19,6 @@ from itertools import groupby
 from pathlib import Path
 
 from towtank.campaign import application, environment
-from towtank.campaign.adaptive import final_blocks
 from towtank.campaign.intents import Intents, Swept
 from towtank.campaign.lifetimes import Lifetimes
 from towtank.campaign.lock import locked
@@ -197,6 +196,8 @@ class _Campaign:
             return False
         if len({planned.block for planned in self._plan.runs}) > repetitions.at_least:
             return False  # decided before
+        from towtank.campaign.adaptive import final_blocks  # noqa: PLC0415 - scipy takes a second, few designs need it
+
         self._results.reload()
         decision = final_blocks(self._results, self._plan)
         self._frame.display.note(decision.sentence)

@@ -28,6 +28,7 @@ class Stat:
 
     pid: int
     name: str
+    state: str
     parent: int
     start_ticks: int
     cpu_s: float
@@ -38,7 +39,7 @@ class Stat:
 def read_stat(pid: int) -> Stat | None:
     """Read a process; None when it is gone.
 
-    Fields as in proc(5): 2 comm, 4 ppid, 14/15 utime/stime, 16/17 cutime/cstime, 22 starttime.
+    Fields as in proc(5): 2 comm, 3 state, 4 ppid, 14/15 utime/stime, 16/17 cutime/cstime, 22 starttime.
     """
     try:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
@@ -49,6 +50,7 @@ def read_stat(pid: int) -> Stat | None:
     return Stat(
         pid=pid,
         name=text[opening + 1 : closing],
+        state=fields[0],
         parent=int(fields[1]),
         start_ticks=int(fields[19]),
         cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
@@ -57,9 +59,9 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None when it is gone."""
+    """When a process started, in clock ticks since boot; None when it has ended, reaped or not."""
     stat = read_stat(pid)
-    return stat.start_ticks if stat else None
+    return stat.start_ticks if stat is not None and stat.state not in "ZX" else None
 
 
 def all_stats() -> list[Stat]:

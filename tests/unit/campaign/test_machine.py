@@ -1,0 +1,221 @@
+"""What the machine does, who does it, and where it is an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from support.campaign_bench import make_plan
+from towtank.campaign import application, environment, evidence, machine, processes
+from towtank.campaign.evidence import Outcomes
+from towtank.campaign.settle import settle
+from towtank.campaign.stopping import StopRequest
+from towtank.design.model import Settle
+from towtank.errors import Interrupted
+from towtank.load.binary import EngineBuild
+from towtank.load.engine import Done, Ready
+from towtank.platforms.base import Instance, SystemEvent, Target
+from towtank.store.run_record import Window
+
+BURN = "import time; end = time.monotonic() + {s}\nwhile time.monotonic() < end: pass"
+
+
+def moment(seconds, **counters):
+    known = {
+        "busy_s": 0.0,
+        "steal_s": 0.0,
+        "own_s": 0.0,
+        "tree_s": 0.0,
+        "wall_offset_ns": 0,
+        "boot_offset_ns": 0,
+    }
+    return machine.Moment(round(seconds * 1e9), **{**known, **counters})
+
+
+def test_shares_are_of_the_whole_machine(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    later = moment(
+        2, busy_s=6.0, steal_s=0.4, own_s=1.0, tree_s=3.0, wall_offset_ns=5_000, boot_offset_ns=7_000
+    )
+    found = machine.between(moment(0), later)
+    assert (found.busy_ratio, found.own_ratio, found.deployment_ratio) == (0.75, 0.125, 0.25)
+    assert found.foreign_ratio == pytest.approx(3 / 8)
+    assert found.steal_ratio == pytest.approx(0.05)
+    assert found.without_own_ratio == pytest.approx(5 / 8)
+    assert (found.wall_step_us, found.suspended_us) == (5, 7)
+
+
+def test_work_of_a_child_is_ours_even_after_it_has_ended():
+    before = machine.now()
+    subprocess.run([sys.executable, "-S", "-c", BURN.format(s=0.4)], check=True)
+    used = machine.now().tree_s - before.tree_s
+    assert used >= 0.15, "a busy machine may have let it run only part of the time, but it is ours"
+
+
+def test_the_tree_has_all_descendants_and_nobody_else():
+    with subprocess.Popen(["/bin/sh", "-c", "sleep 30 & wait"], start_new_session=True) as child:
+        time.sleep(0.2)
+        pids = {stat.pid for stat in processes.tree(os.getpid(), processes.all_stats())}
+        assert child.pid in pids
+        assert 1 not in pids
+        grandchildren = [s.pid for s in processes.all_stats() if s.parent == child.pid]
+        assert set(grandchildren) <= pids
+        for pid in (*grandchildren, child.pid):
+            os.kill(pid, 9)
+
+
+def test_settling_waits_for_the_cpu_to_hold(monkeypatch):
+    monkeypatch.setattr("towtank.campaign.settle.SHORTEST_LOOK_S", 0.001)
+    busy = iter([0.0, 9.0, 18.0, 18.0, 18.0, 18.0, 18.0, 18.0])
+    clock = iter(range(100))
+    monkeypatch.setattr(machine, "now", lambda: moment(next(clock), busy_s=next(busy)))
+    rule = Settle.model_validate({"timeout": "60s", "until": {"cpu_below": "20%"}, "hold": "1ms"})
+    settled = settle(rule, {}, StopRequest())
+    assert settled.reached
+    assert settled.baseline.busy_ratio == 0
+
+
+def test_not_settling_says_what_it_saw(monkeypatch):
+    monkeypatch.setattr("towtank.campaign.settle.SHORTEST_LOOK_S", 0.001)
+    clock = iter(range(10_000))
+    busy = iter(float(n) * (os.cpu_count() or 1) for n in range(10_000))
+    monkeypatch.setattr(machine, "now", lambda: moment(next(clock), busy_s=next(busy)))
+    rule = Settle.model_validate({"timeout": "20ms", "until": {"cpu_below": "20%"}})
+    settled = settle(rule, {}, StopRequest())
+    assert not settled.reached
+    assert "CPU is at 100 %, wanted below 20 %" in settled.problem
+
+
+def test_replicas_must_be_those_that_were_deployed():
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    targets = {"app": Target("app", (Instance("app-0", "http://127.0.0.1:1", ended.pid, 1),))}
+    rule = Settle.model_validate({"timeout": "1ms", "until": {"replicas": "baseline"}})
+    assert "app-0 not running" in settle(rule, targets, StopRequest()).problem
+
+
+def test_settling_can_be_stopped():
+    stop = StopRequest()
+    stop.ask()
+    with pytest.raises(Interrupted):
+        settle(Settle(), {}, stop)
+
+
+# --- evidence --------------------------------------------------------------------------------------------
+
+
+def observed(observations):
+    return {o.name: o.value for o in observations}
+
+
+def done(**changes):
+    counts = {"due": 100, "rows": 100, **changes.pop("counts", {})}
+    own = {"lag_p99_us": 40, "run_queue_wait_ratio": 0.01, "cpu_cores_max_1s": [0.2, 0.4]}
+    return Done(counts, {}, {**own, **changes}, [{"rows": 100}], "schedule")
+
+
+READY = Ready("0.1", {"profile": "release"}, "epoll", 1, 1, 100)
+
+
+def test_a_good_engine_is_valid():
+    found = observed(evidence.of_engine(done(), [], READY, one_step=True))
+    assert found["engine_late"] == 0.04
+    assert found["engine_cpu_bound"] == 0.4
+    assert found["arrivals_unaccounted"] == 0
+    assert found["records_lost"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "one_step", "missing"), [(99, True, 1), (101, True, 1), (150, False, 0), (99, False, 1)]
+)
+def test_every_arrival_must_have_a_row(rows, one_step, missing):
+    found = observed(evidence.of_engine(done(counts={"rows": rows}), [], READY, one_step=one_step))
+    assert found["arrivals_unaccounted"] == missing
+
+
+def test_findings_of_the_engine_count():
+    findings = [
+        {"name": "out_of_ports", "message": "no port"},
+        {"name": "record_write_failed", "message": "full"},
+    ]
+    found = observed(evidence.of_engine(done(), findings, READY, one_step=True))
+    assert found["engine_out_of_resources"] == 1
+
+
+def test_foreign_load_is_only_known_when_it_can_be_told_apart():
+    interval = machine.between(moment(0), moment(1, busy_s=1.0))
+    ours = Target("a", (Instance("a-0", "http://127.0.0.1:1", 1, 1),))
+    away = Target("a", (Instance("a-0", "http://192.0.2.1:1"),))
+    strange = Target("a", (Instance("a-0", "http://localhost:1"),))
+    for target, known in ((ours, True), (away, True), (strange, False)):
+        assert ("foreign_load" in observed(evidence.of_machine(interval, interval, [target]))) is known
+
+
+def test_the_share_of_lost_instances_decides():
+    targets = {
+        "a": Target("a", (Instance("a-0", "u"), Instance("a-1", "u"))),
+        "b": Target("b", (Instance("b-0", "u"),)),
+    }
+    one = [SystemEvent(1, "crashed", "a-0", "signal 11")]
+    assert observed(evidence.of_system(one, targets, Outcomes()))["crashed"] == 0.5
+    both = [*one, SystemEvent(2, "crashed", "a-1", "signal 11")]
+    assert observed(evidence.of_system(both, targets, Outcomes()))["crashed"] == 1.0
+    assert (
+        observed(evidence.of_system([SystemEvent(1, "crashed", "b-0", "")], targets, Outcomes()))["crashed"]
+        == 1.0
+    )
+
+
+def test_the_longest_unobserved_source_counts():
+    window = Window(start_us=0, end_us=1_000_000, drained_us=1_000_000)
+    found = observed(evidence.of_telemetry({"host": 100_000, "process": 300_000}, ["host"], window))
+    assert found == {"telemetry_gap": 0.3, "telemetry_failed": 1}
+
+
+def test_nobody_answered():
+    outcomes = Outcomes(due=10, sent=10)
+    assert observed(evidence.of_system([], {}, outcomes)) == {
+        "goodput_low": 0,
+        "server_errors": 0,
+        "never_answered": 1,
+    }
+
+
+# --- environment -----------------------------------------------------------------------------------------
+
+
+def build(version="0.1.0"):
+    return EngineBuild(__import__("pathlib").Path("/e"), version, "release", f"towtank-engine {version}")
+
+
+def test_the_environment_tells_engines_apart_but_not_boots():
+    one, other = environment.capture(build()), environment.capture(build("0.2.0"))
+    assert one["digest"] == environment.capture(build())["digest"]
+    assert one["digest"] != other["digest"]
+    assert environment.digest({**one, "boot_id": "another"}) == one["digest"]
+    assert "engine.version: 0.1.0 → 0.2.0" in environment.difference(one, other)
+    assert environment.difference(one, {**one, "boot_id": "another"}) == []
+
+
+def test_a_changed_application_is_another_environment(tmp_path):
+    from towtank.platforms.local_config import LocalConfig
+
+    root, app = tmp_path / "study", tmp_path / "app"
+    root.mkdir()
+    (app / "__pycache__").mkdir(parents=True)
+    (app / "main.py").write_text("print(1)")
+    config = LocalConfig.model_validate({"platform": "local", "command": "python main.py", "cwd": "../app"})
+    plan = make_plan(("one",))
+    treatment = plan.treatments[0]
+    spec = treatment.spec.model_copy(update={"deployment": config})
+    plan = type(plan)(plan.experiment, (type(treatment)("one", 0, {}, spec),), (), "d", {})
+    first = application.fingerprints(plan, root)
+    assert set(first) == {"one"}
+    (app / "__pycache__" / "main.pyc").write_text("bytecode is no change")
+    assert application.fingerprints(plan, root) == first
+    (app / "main.py").write_text("print(2)")
+    assert application.fingerprints(plan, root) != first

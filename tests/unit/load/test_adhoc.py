@@ -1,0 +1,215 @@
+"""hey's options turned into a job, and a load's records into a summary that is right."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towtank.load.adhoc import AdhocError, AdhocLoad, headers_from
+from towtank.load.summary import CSV_HEADER, Summary, render, summarise, write_csv
+
+
+def load_of(job):
+    return job["workloads"][0]["load"]
+
+
+def request_of(job):
+    return job["workloads"][0]["journey"]["steps"][0]["request"]
+
+
+def test_heys_defaults(tmp_path):
+    job = AdhocLoad("http://127.0.0.1:8000/a?b=c").job(tmp_path / "requests")
+    assert load_of(job)["iterations"] == 200
+    assert load_of(job)["stages"][0]["to_users"] == 50
+    assert job["workloads"][0]["timeout_us"] == 20_000_000
+    assert request_of(job)["path"] == "/a?b=c"
+    assert job["targets"]["target"]["instances"][0]["url"] == "http://127.0.0.1:8000"
+
+
+def test_a_duration_makes_the_number_void(tmp_path):
+    load = load_of(AdhocLoad("localhost", requests=5, users=9, duration_s=2.0).job(tmp_path))
+    assert load["iterations"] is None
+    assert load["stages"][0]["duration_us"] == 2_000_000
+
+
+def test_q_is_per_worker(tmp_path):
+    assert (
+        load_of(AdhocLoad("localhost", rate_per_user_per_s=3).job(tmp_path))["max_rate_per_user_per_s"] == 3
+    )
+
+
+def test_a_rate_is_an_open_load(tmp_path):
+    load = load_of(
+        AdhocLoad("localhost", rate_per_s=100, requests=50, arrivals="poisson", users=7).job(tmp_path)
+    )
+    assert (load["model"], load["arrivals"], load["max_in_flight"]) == ("open", "poisson", 7)
+    assert load["stages"][0]["duration_us"] == 500_000
+
+
+def test_without_keepalive_each_iteration_is_new(tmp_path):
+    job = AdhocLoad("localhost", keepalive=False).job(tmp_path)
+    assert load_of(job)["session"] == "iteration"
+    assert request_of(job)["headers"]["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (AdhocLoad("localhost", requests=3, users=9), "-n 3 is less than -c 9"),
+        (AdhocLoad("localhost", users=0), "at least one worker"),
+        (AdhocLoad("localhost", method="BREW"), "-m BREW"),
+        (AdhocLoad("ftp://localhost"), "not a URL that can be loaded"),
+        (AdhocLoad("http://localhost:port"), "is not a URL"),
+        (AdhocLoad("http://"), "not a URL that can be loaded"),
+        (AdhocLoad("localhost", rate_per_s=5, rate_per_user_per_s=1), "-q bounds workers"),
+    ],
+)
+def test_what_cannot_be_is_said(asked, words, tmp_path):
+    with pytest.raises(AdhocError, match=words):
+        asked.job(tmp_path)
+
+
+def test_headers_as_hey_sends_them():
+    headers = headers_from(
+        ["X-A: 1", "Accept: text/plain"], accept="*/*", content_type=None, basic="user:pass", host="example.org",
+        compression=True, has_body=True,
+    )  # fmt: skip
+    assert headers["accept"] == "text/plain"
+    assert headers["authorization"] == "Basic dXNlcjpwYXNz"
+    assert headers["content-type"] == "text/html"
+    assert headers["host"] == "example.org"
+    assert headers["accept-encoding"] == "gzip"
+
+
+def test_a_header_without_a_colon_is_refused():
+    with pytest.raises(AdhocError, match="is not a header"):
+        headers_from(
+            ["X-A 1"],
+            accept=None,
+            content_type=None,
+            basic=None,
+            host=None,
+            compression=False,
+            has_body=False,
+        )
+
+
+def test_template_marks_are_sent_as_they_are(tmp_path):
+    job = AdhocLoad("localhost", body="{{ x }} {% endraw %} {#").job(tmp_path)
+    assert request_of(job)["body"].startswith("{% raw %}")
+    assert AdhocLoad("localhost", body="{{ x }}", templates=True).job(tmp_path)["workloads"]
+    assert (
+        request_of(AdhocLoad("localhost", body="{{ x }}", templates=True).job(tmp_path))["body"] == "{{ x }}"
+    )
+
+
+# --- summaries -------------------------------------------------------------------------------------------
+
+
+def records(path, rows):
+    """Rows of (latency ms, status, outcome)."""
+    n = len(rows)
+    us = [None if ms is None else round(ms * 1000) for ms, _, _ in rows]
+    ints = pa.int32()
+    table = pa.table(
+        {
+            "scheduled_us": pa.array(range(0, n * 1000, 1000), pa.int64()),
+            "lag_us": pa.array([0] * n, ints),
+            "wait_us": pa.array([0] * n, ints),
+            "dns_us": pa.array([None] * n, ints),
+            "connect_us": pa.array([100 if i == 0 else None for i in range(n)], ints),
+            "tls_us": pa.array([None] * n, ints),
+            "ttfb_us": pa.array(
+                [u if status else None for u, (_, status, _) in zip(us, rows, strict=True)], ints
+            ),
+            "after_ttfb_us": pa.array([0 if s else u for u, (_, s, _) in zip(us, rows, strict=True)], ints),
+            "status": pa.array([status for _, status, _ in rows], ints),
+            "outcome": pa.array([outcome for _, _, outcome in rows]).dictionary_encode(),
+            "bytes_in": pa.array([200] * n, pa.int64()),
+        }
+    )
+    pq.write_table(table, path)
+    return path
+
+
+def test_a_summary_counts_everything(tmp_path):
+    path = records(
+        tmp_path / "r.parquet",
+        [(10.0, 200, "answered")] * 7 + [(20.0, 503, "check:status")] + [(5.0, None, "refused")] * 2,
+    )
+    summary = summarise(path, timeout_s=20, elapsed_s=2)
+    assert (summary.requests, summary.answered, summary.failed) == (10, 8, 2)
+    assert summary.statuses == {200: 7, 503: 1}
+    assert summary.errors == {"refused": 2}
+    text = render(summary)
+    assert "Failed:\t2 (20.00%)" in text
+    assert "90% failed, > 20 s" in text
+    assert "50% in 0.0100 secs" in text
+    assert "[503]\t1 responses" in text
+    assert "[2]\tconnection refused" in text
+
+
+def test_when_nothing_answers_there_is_still_a_summary(tmp_path):
+    text = render(summarise(records(tmp_path / "r", [(1.0, None, "refused")] * 3), timeout_s=1, elapsed_s=1))
+    assert "Requests:\t3" in text
+    assert "Fastest" not in text
+    assert "nan" not in text
+
+
+def test_a_broken_answer_is_no_answer(tmp_path):
+    summary = summarise(records(tmp_path / "r", [(1.0, 200, "timeout:body")]), timeout_s=1, elapsed_s=1)
+    assert (summary.answered, summary.errors) == (0, {"timeout:body": 1})
+
+
+def test_csv_has_heys_columns_and_failures(tmp_path):
+    out = io.StringIO()
+    write_csv(
+        records(tmp_path / "r", [(10.0, 200, "answered"), (5.0, None, "refused"), (None, None, "not_sent")]),
+        out,
+    )
+    lines = out.getvalue().splitlines()
+    assert lines[0].split(",") == list(CSV_HEADER)
+    assert lines[0].startswith(
+        "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset"
+    )
+    assert lines[1] == "0.0100,0.0001,0.0000,,0.0099,0.0000,200,0.0000,answered"
+    assert lines[2] == "0.0050,0.0000,0.0000,,,,,0.0010,refused"
+    assert lines[3] == ",,,,,,,0.0020,not_sent"
+
+
+def of(latencies, failures=0):
+    found = np.sort(np.array(latencies, dtype=np.float64))
+    return Summary(1.0, len(found) + failures, len(found), found, 0, (), {}, {}, 20.0)
+
+
+@given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=200))
+def test_the_histogram_adds_up(latencies):
+    summary = of(latencies)
+    bins = summary.histogram()
+    assert sum(count for _, count in bins) == len(latencies)
+    assert bins[-1][0] == pytest.approx(max(latencies))
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=100), st.floats(0, 100))
+def test_percentiles_are_those_of_numpy(latencies, percent):
+    value = of(latencies).percentile(percent)
+    assert value == pytest.approx(float(np.percentile(latencies, percent)), rel=1e-9, abs=1e-9)
+
+
+@given(
+    st.lists(st.floats(0, 100), max_size=50), st.integers(1, 50), st.integers(0, 1000).map(lambda n: n / 10)
+)
+def test_a_percentile_among_failures_is_not_a_number(latencies, failures, percent):
+    value = of(latencies, failures).percentile(percent)
+    huge = 1e12  # stands for a failure; infinities cannot be interpolated
+    exact = float(np.percentile([*latencies, *[huge] * failures], percent))
+    if value is None:
+        assert exact > 100
+    else:
+        assert value == pytest.approx(exact)
