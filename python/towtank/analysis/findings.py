@@ -108,7 +108,11 @@ def _coverage(plan: Plan, records: Sequence[RunRecord], runs: Sequence[RunSummar
             "interrupted_runs",
             "info",
             f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing"
-            + (f": {why}" if (why := _most_common(r.failure or "" for r in records)) else "."),
+            + (
+                f": {why}"
+                if (why := _most_common(r.failure or "" for r in records if r.state != "complete"))
+                else "."
+            ),
             "Nothing to do if they were repeated; else the same command resumes.",
             cut,
         )
