@@ -13,6 +13,10 @@ Unit = Literal["s", "ratio", "per_s", "count", "bytes", "cores", "bytes_per_s"]
 _PERCENTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)(_ok)?$")
 
 
+_SUCCESSES = "from the intended start; successes only"
+_RANKED = "from the intended start; failures rank above every success"
+
+
 @dataclass(frozen=True)
 class Variable:
     """A response variable of a run.
@@ -21,54 +25,59 @@ class Variable:
     ----------
     name : str
     unit : str
-        Base unit of its values: s, ratio (0–1), per_s, count, bytes, cores.
-    lower_is_better : bool
-    scale : {"log", "difference"}
-        How treatments are compared: as a ratio through logs, or as a plain difference (shares).
+        Base unit of its values: s, ratio (0–1), per_s, count, bytes, cores, bytes_per_s.
+    better : {"lower", "higher"}
     title : str
         How figures and tables call it.
     explanation : str
         What exactly it is; shown beside tables.
     percentile : float, optional
         0–100, for latency percentiles.
+    successes_only : bool
+        Failures are left out, so that treatments must not be ranked by it where goodput differs.
     """
 
     name: str
     unit: Unit
-    lower_is_better: bool
-    scale: Literal["log", "difference"]
+    better: Literal["lower", "higher"]
     title: str
     explanation: str
     percentile: float | None = None
     successes_only: bool = False
 
+    @property
+    def lower_is_better(self) -> bool:
+        """Which way is better."""
+        return self.better == "lower"
 
+    @property
+    def scale(self) -> Literal["log", "difference"]:
+        """How treatments are compared: as a ratio through logs, or, for shares, as a plain difference."""
+        return "difference" if self.unit == "ratio" else "log"
+
+
+_IN_WINDOW = "in the measured window"
 _FIXED = {
     v.name: v
     for v in (
-        Variable("throughput", "per_s", False, "log", "throughput", "completions in the measured window ÷ its length"),
-        Variable("throughput_median", "per_s", False, "log", "throughput (median second)",
-                 "median of the completions of each whole second of the measured window"),
-        Variable("goodput", "ratio", False, "difference", "goodput",
-                 "expected answers within the timeout ÷ requests due in the measured window"),
-        Variable("error_ratio", "ratio", True, "difference", "error share", "1 − goodput"),
-        Variable("requests", "count", False, "log", "requests", "requests due in the measured window"),
-        Variable("mean", "s", True, "log", "mean latency", "mean latency from the intended start, successes only",
-                 successes_only=True),
-        Variable("min", "s", True, "log", "fastest", "fastest success, from the intended start",
-                 successes_only=True),
-        Variable("max", "s", True, "log", "slowest", "slowest request; failures rank above every success",
-                 100.0),
-        Variable("max_ok", "s", True, "log", "slowest success", "slowest success, from the intended start", 100.0, True),
-        Variable("median", "s", True, "log", "median latency", "from the intended start; failures rank above every success", 50.0),
-        Variable("median_ok", "s", True, "log", "median latency (successes)",
-                 "from the intended start; successes only", 50.0, True),
-        Variable("cpu_cores", "cores", True, "log", "CPU", "mean CPU of the deployment in the measured window"),
-        Variable("memory_bytes", "bytes", True, "log", "memory", "highest memory of the deployment in the measured window"),
-        Variable("bytes_in_per_s", "bytes_per_s", False, "log", "received", "answer bytes in the measured window ÷ its length"),
-        Variable("bytes_out_per_s", "bytes_per_s", False, "log", "sent",
-                 "request bytes in the measured window ÷ its length"),
-        Variable("collapsed", "ratio", True, "difference", "collapse share", "1 when the system collapsed in the run, else 0"),
+        Variable("throughput", "per_s", "higher", "throughput", f"completions {_IN_WINDOW} ÷ its length"),
+        Variable("throughput_median", "per_s", "higher", "throughput (median second)",
+                 f"median of the completions of each whole second {_IN_WINDOW}"),
+        Variable("goodput", "ratio", "higher", "goodput",
+                 f"expected answers within the timeout ÷ requests due {_IN_WINDOW}"),
+        Variable("error_ratio", "ratio", "lower", "error share", "1 − goodput"),
+        Variable("requests", "count", "higher", "requests", f"requests due {_IN_WINDOW}"),
+        Variable("mean", "s", "lower", "mean latency", f"mean latency {_SUCCESSES}", successes_only=True),
+        Variable("min", "s", "lower", "fastest", f"fastest, {_SUCCESSES}", successes_only=True),
+        Variable("max", "s", "lower", "slowest", f"slowest, {_RANKED}", 100.0),
+        Variable("max_ok", "s", "lower", "slowest success", f"slowest, {_SUCCESSES}", 100.0, successes_only=True),
+        Variable("median", "s", "lower", "median latency", _RANKED, 50.0),
+        Variable("median_ok", "s", "lower", "median latency (successes)", _SUCCESSES, 50.0, successes_only=True),
+        Variable("cpu_cores", "cores", "lower", "CPU", f"mean CPU of the deployment {_IN_WINDOW}"),
+        Variable("memory_bytes", "bytes", "lower", "memory", f"highest memory of the deployment {_IN_WINDOW}"),
+        Variable("bytes_in_per_s", "bytes_per_s", "higher", "received", f"answer bytes {_IN_WINDOW} ÷ its length"),
+        Variable("bytes_out_per_s", "bytes_per_s", "higher", "sent", f"request bytes {_IN_WINDOW} ÷ its length"),
+        Variable("collapsed", "ratio", "lower", "collapse share", "1 when the system collapsed in the run, else 0"),
     )
 }  # fmt: skip
 
@@ -86,13 +95,16 @@ def variable(name: str) -> Variable:
     match = _PERCENTILE.match(name)
     if not match:
         raise KeyError(name)
-    percentile = float(match.group(1))
-    successes = match.group(2) is not None
-    which = "successes only" if successes else "failures rank above every success"
+    digits, successes = match.group(1), match.group(2) is not None
     return Variable(
-        name, "s", True, "log", f"p{match.group(1)} latency" + (" (successes)" if successes else ""),
-        f"{match.group(1)}th percentile of latency from the intended start; {which}", percentile, successes,
-    )  # fmt: skip
+        name=name,
+        unit="s",
+        better="lower",
+        title=f"p{digits} latency" + (" (successes)" if successes else ""),
+        explanation=f"{digits}th percentile of latency {_SUCCESSES if successes else _RANKED}",
+        percentile=float(digits),
+        successes_only=successes,
+    )
 
 
 def known_names() -> tuple[str, ...]:
