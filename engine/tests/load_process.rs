@@ -74,6 +74,29 @@ fn an_order_stops_the_run() {
 }
 
 #[test]
+fn a_signal_stops_the_run() {
+    let signal = |signal| {
+        move |child: &mut Child| {
+            let pid = rustix::process::Pid::from_child(child);
+            rustix::process::kill_process(pid, signal).unwrap();
+        }
+    };
+    let (done, status, rows) = ended(signal(rustix::process::Signal::TERM));
+    assert!(status.success());
+    assert_eq!(
+        (done["stopped_by"].as_str(), done["counts"]["rows"].as_u64()),
+        (Some("stop"), Some(rows as u64))
+    );
+    // Ctrl-C is the business of whoever holds the lifeline.
+    let (done, _, _) = ended(|child| {
+        signal(rustix::process::Signal::INT)(child);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        drop(child.stdin.take());
+    });
+    assert_eq!(done["stopped_by"], "eof");
+}
+
+#[test]
 fn a_killed_run_leaves_what_it_wrote() {
     let (server, dir) = (answering(), tempfile::tempdir().unwrap());
     let job = write_job(dir.path(), job(&server.at(), open(200.0, 60_000_000), get()));

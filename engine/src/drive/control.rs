@@ -2,7 +2,9 @@
 use super::findings::{Note, tell};
 use crate::transport::reactor::Bell;
 use serde::Deserialize;
-use std::io::BufRead;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{BufRead, Read};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -101,6 +103,23 @@ pub fn listen(notes: Sender<Note>) -> std::io::Result<()> {
         tell(&notes, Note::Order(Order::Eof));
     };
     std::thread::Builder::new().name("lifeline".into()).spawn(read).map(drop)
+}
+
+/// SIGTERM stops the run as an order does, and by hand so does Ctrl-C. Under a lifeline Ctrl-C, which a terminal sends to
+/// all processes of a group, is left to whoever holds the lifeline.
+pub fn obey_signals(notes: Sender<Note>, lifeline: Lifeline) -> std::io::Result<()> {
+    let (mut read, write) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGTERM, write.try_clone()?)?;
+    match lifeline {
+        Lifeline::None => drop(signal_hook::low_level::pipe::register(SIGINT, write)?),
+        Lifeline::Stdin => drop(signal_hook::flag::register(SIGINT, Arc::default())?),
+    }
+    let obey = move || {
+        while read.read_exact(&mut [0]).is_ok() {
+            tell(&notes, Note::Order(Order::Stop));
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(obey).map(drop)
 }
 
 #[cfg(test)]

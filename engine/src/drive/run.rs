@@ -33,6 +33,8 @@ pub fn run(plan: Plan, lifeline: Lifeline, events: Events) -> Result<(), String>
     if lifeline == Lifeline::Stdin {
         control::listen(run.notes.clone()).map_err(|e| run.fail(format!("cannot read stdin: {e}")))?;
     }
+    control::obey_signals(run.notes.clone(), lifeline)
+        .map_err(|e| run.fail(format!("cannot watch signals: {e}")))?;
     run.events.emit("ready", ready(&run.plan));
     if build_info::PROFILE != "release" {
         let message = format!("this is a {} build", build_info::PROFILE);
