@@ -50,7 +50,7 @@ class WorkloadFile(Model):
 
 
 class FixtureFile(Model):
-    """What several runs share; a fixture with a `platform` takes that platform's keys as well."""
+    """What several runs share: prepared by a command, or deployed; with a `platform`, its keys stand beside these."""
 
     lifetime: Literal["experiment", "block"] = Field("experiment", description="how long it lives")
     prepare: Hook | None = Field(None, description="command that prepares it, once in its life")

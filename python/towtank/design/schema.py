@@ -87,7 +87,20 @@ def _tidied(schema: Any) -> Any:  # noqa: ANN401 - a schema is any JSON
         elif key != "discriminator":
             name = _BOUNDS.get(key, key) if isinstance(value, int | float) else key
             found[name] = _tidied(value)
+    if "unit" in found and isinstance(found.get("default"), int | float):
+        found["default"] = _written(found["default"], found["unit"])
     return found
+
+
+def _written(value: float, unit: str) -> float | str:
+    """Write a default as a file would: a bare number of seconds is no duration."""
+    if unit == "duration":
+        return f"{value:g}s"
+    if unit == "share":
+        return f"{value * 100:g}%"
+    if unit == "size" and value >= 2**20 and value % 2**20 == 0:
+        return f"{value // 2**20:g}MiB"
+    return value
 
 
 def _treated(schema: Schema) -> Schema:

@@ -16,9 +16,11 @@ TEXT = FULL.read_text("utf-8")
 PIECES = (
     "${{ users }}", "${{", "}}", "null", "~", "{}", "[]", "&a", "*wiki", "<<: *wiki", "!!str ", "- ",
     "? ", ": ", "'", '"',
-    "|", ">", "%YAML 1.2", "---", "...", "0", "-1", "1e999",
+    "|", ">",
+    "%YAML 1.2", "---", "...", "0", "-1", "1e999",
     ".nan", ".inf", "true", "\\t", "\\0", "é", "\u2028", "{", "}",
-    "[", "]", ",", "#", "@", "`", "9" * 400, "0x", "platform: local", "stages", "choose", "\\n", "  ", "deployment", "once",
+    "[", "]", ",", "#", "@", "`", "9" * 400, "0x", "platform: local", "stages",
+    "choose", "\\n", "  ", "deployment", "once",
     "none", "answer:", "factors: {a: [1]}", "../..", "/etc/passwd", "\x7f", "a" * 500,
 )  # fmt: skip
 edits = st.lists(
@@ -29,13 +31,16 @@ values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
     | st.sampled_from(["10s", "5%", "${{ a }}", "open", "closed", "local", "host", "none", "1/s", "{fixture.x}"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(
-        ["platform", "command", "run", "load", "model", "journey", "steps", "name", "choose", "weight", "rate", "users",
-         "duration", "stages", "hold", "think", "uniform", "prepare", "copy", "verify", "timeout", "a", "b"]), inner,
+        ["platform", "command", "run", "load", "model", "journey", "steps", "name", "choose", "weight", "rate",
+         "users", "duration", "stages", "hold", "think", "uniform", "prepare", "copy", "verify", "timeout", "a", "b"]),
+        inner,
         max_size=5),
     max_leaves=12,
 )  # fmt: skip
-KEYS = ("answer", "repetitions", "order", "seed", "factors", "exclude", "include", "fixtures", "deployments", "workloads",
-        "prepare", "reset", "settle", "observe", "generator", "slo", "max_invalid_repeats", "profiles")  # fmt: skip
+KEYS = (
+    "answer", "repetitions", "order", "seed", "factors", "exclude", "include", "fixtures", "deployments", "workloads",
+    "prepare", "reset", "settle", "observe", "generator", "slo", "max_invalid_repeats", "profiles",
+)  # fmt: skip
 
 
 def ends_well(path, **options):

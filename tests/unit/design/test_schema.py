@@ -105,6 +105,13 @@ def test_but_not_in_the_frame(validator):
     assert list(validator.iter_errors(tree(BASE.replace("seed: 7", 'seed: "${{ users }}"'))))
 
 
+def test_defaults_are_written_as_a_file_would():
+    definitions = json_schema()["$defs"]
+    assert definitions["WorkloadFile"]["properties"]["timeout"]["default"] == "30s"
+    assert definitions["Answer"]["properties"]["matters"]["default"] == "5%"
+    assert definitions["LocalDeployment"]["properties"]["log_limit"]["default"] == "10MiB"
+
+
 def test_every_field_has_a_description():
     schema = json_schema()
     missing = [
