@@ -87,8 +87,6 @@ class AdhocLoad:
         _, path = self._address()
         text = str if self.templates else _literal
         headers = {name: text(value) for name, value in self.headers.items()}
-        if not self.keepalive:
-            headers["connection"] = "close"
         if self.method not in METHODS:
             raise AdhocError(f"-m {self.method}: allowed is one of {', '.join(METHODS)}")
         request = Request(
