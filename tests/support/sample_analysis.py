@@ -255,7 +255,8 @@ def _compare(name: str, a: list[RunSummary], b: list[RunSummary], *, family: int
         p_permutation=max(p, 2 / 2**delta.size),
         confidence=level,
         verdict=verdict if confirmatory else None,
-        sentence=f"{where[0]} has a {var.title} {change} than {where[1]} ({level * 100:g} % interval; {delta.size} blocks): {verdict}.",
+        sentence=f"{where[0]} has a {var.title} {change} than {where[1]} "
+        f"({level * 100:g} % interval; {delta.size} blocks): {verdict}.",
     )
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from towtank.analysis.model import Comparison, ExperimentAnalysis
 from towtank.report import tables
-from towtank.report.figures import Figures, collect
 from towtank.report.model import (
+    NO_FIGURES,
     Answer,
     Block,
     Chip,
     Document,
     Facts,
+    Figures,
     Notice,
     ReportModel,
     Section,
@@ -38,12 +39,14 @@ SENTENCE = 1000
 """Longest sentence, in characters."""
 
 
-def build(analysis: ExperimentAnalysis) -> ReportModel:
+def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
     """Assemble the report of an experiment; measures and computes nothing new.
 
     Parameters
     ----------
     analysis : ExperimentAnalysis
+    figures : bool, default True
+        Without them, altair is not loaded: enough for the terminal.
 
     Returns
     -------
@@ -52,18 +55,12 @@ def build(analysis: ExperimentAnalysis) -> ReportModel:
     """
     names, meta = Names(analysis), analysis.meta
     declared = _mapping(meta.get("answer"))
-    figures = collect(
-        analysis,
-        names,
-        primary=tuple(str(v) for v in declared.get("primary", ())),
-        matters=declared.get("matters"),
-        timeout_s=_timeout_s(analysis),
-    )
+    drawn = _figures(analysis, names, declared) if figures else NO_FIGURES
     sections = (
-        _answer(analysis, names, figures),
-        _evidence(analysis, names, figures),
+        _answer(analysis, names, drawn),
+        _evidence(analysis, names, drawn),
         _threats(analysis),
-        _exploratory(analysis, names, figures),
+        _exploratory(analysis, names, drawn),
         _repeat(analysis, meta),
         Section("runs-section", "All runs", "Runs", "", (tables.runs(analysis, names),)),
     )
@@ -78,6 +75,18 @@ def build(analysis: ExperimentAnalysis) -> ReportModel:
         sections=tuple(s for s in sections if s.blocks),
         dated=_dated(meta),
         versions={clean(k): clean(v) for k, v in _mapping(meta.get("versions")).items()},
+    )
+
+
+def _figures(analysis: ExperimentAnalysis, names: Names, declared: Mapping[str, Any]) -> Figures:
+    from towtank.report.figures.collect import collect  # noqa: PLC0415 - altair takes half a second to load
+
+    return collect(
+        analysis,
+        names,
+        primary=tuple(str(v) for v in declared.get("primary", ())),
+        matters=declared.get("matters"),
+        timeout_s=_timeout_s(analysis),
     )
 
 
@@ -151,6 +160,7 @@ def _exploratory(analysis: ExperimentAnalysis, names: Names, figures: Figures) -
     found: list[Block | None] = [
         figures.exploratory,
         tables.claims(analysis.comparisons, names, confirmatory=False),
+        tables.factorial(analysis),
     ]
     intro = "Read this for ideas, not for answers: none of it was declared before the experiment ran."
     return Section("exploratory-section", "Exploratory", "Exploratory", intro, _only(found))

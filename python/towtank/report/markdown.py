@@ -79,11 +79,11 @@ def _rule(column: Column) -> str:
 
 
 def _cell(cell: Cell, marks: dict[str, str]) -> str:
-    text = esc(cell.text)
+    text = esc(cell.text, starts_line=False)
     if cell.note:
         text += f" ({marks[cell.note]})"
     if cell.detail:
-        text += f" ({esc(cell.detail)})"
+        text += f" ({esc(cell.detail, starts_line=False)})"
     return text
 
 

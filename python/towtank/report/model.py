@@ -142,6 +142,24 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """All figures by their place in the report; None where there is nothing to show."""
+
+    forest: Figure | None = None
+    exploratory: Figure | None = None
+    intervals: Figure | None = None
+    percentiles: Figure | None = None
+    ecdf: Figure | None = None
+    timeseries: tuple[Figure, ...] = ()
+    outcomes: Figure | None = None
+    instances: Figure | None = None
+
+
+NO_FIGURES = Figures()
+"""For a report without pictures."""
+
+
+@dataclass(frozen=True)
 class Answer:
     """One confirmatory contrast: a verdict, the effect in a few words, and the whole finding with its certainty."""
 

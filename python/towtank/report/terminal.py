@@ -16,7 +16,7 @@ _TONE: dict[Tone, str] = {
     "plain": "", "good": "green", "bad": "red", "same": "cyan", "unsure": "yellow", "muted": "dim",
 }  # fmt: skip
 _SEVERITY = {"serious": "red", "warning": "yellow", "info": "cyan"}
-TERMINAL_TABLES = ("answer", "treatments", "latency", "outcomes-table", "steps", "slo")
+TERMINAL_TABLES = ("claims", "treatments", "latency", "outcomes-table", "steps", "slo")
 """What `show` prints; `runs=True` adds the table of all runs."""
 RUN_COLUMNS = ("Run", "Instrument", "System", "Goodput", "median", "p95")
 """Of the table of runs; the others are in the HTML report."""

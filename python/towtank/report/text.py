@@ -15,7 +15,8 @@ MAX_NAME = 200
 MAX_DOCUMENT = 200_000
 """Characters of a file that the report carries."""
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$^=-])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]<|~&$])")
+_LINE_START = re.compile(r"^(\s*)([-+=>#]|\d+(?=[.)]))")
 _AUTOLINK = re.compile(r"(?i)\b(https?|ftp|javascript|data|mailto|www)(?=[:.])")
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories of characters that draw nothing, or change how others are drawn."""
@@ -63,10 +64,24 @@ def shorten(text: str, limit: int) -> str:
     return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
-def markdown(text: str) -> str:
-    """Escape every character that Markdown could read as markup, and break links it would make by itself."""
+def markdown(text: str, *, starts_line: bool = True) -> str:
+    """Escape every character that Markdown could read as markup, and break links it would make by itself.
+
+    Parameters
+    ----------
+    text : str
+    starts_line : bool
+        The text may stand at the start of a line, where lists, quotes and headings begin; not so in a table's cell.
+    """
     escaped = _MARKDOWN.sub(r"\\\1", text).replace("\n", " ")
+    if starts_line:
+        escaped = _LINE_START.sub(_escape_start, escaped)
     return _AUTOLINK.sub(lambda m: m.group(0) + "\u200b", escaped)
+
+
+def _escape_start(match: re.Match[str]) -> str:
+    blank, mark = match.groups()
+    return f"{blank}{mark}\u200b" if mark[0].isdigit() else f"{blank}\\{mark}"
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -26,7 +26,7 @@ def known(name: str) -> Variable:
     try:
         return variable(name)
     except KeyError:
-        return Variable(name, "count", True, "log", name, "")  # noqa: FBT003 - positional by design
+        return Variable(name, "count", better="lower", title=name, explanation="")
 
 
 def show(var: Variable, value: float, *, digits: int = 3) -> str:

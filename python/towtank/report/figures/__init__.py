@@ -3,7 +3,7 @@
 A figure never shows a mean without its spread, and shows failures where latency is.
 """
 
-from towtank.report.figures.collect import Figures, collect
+from towtank.report.figures.collect import collect
 from towtank.report.figures.save import FORMATS, save, svg
 
-__all__ = ["FORMATS", "Figures", "collect", "save", "svg"]
+__all__ = ["FORMATS", "collect", "save", "svg"]

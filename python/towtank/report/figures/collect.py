@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from altair.utils.schemapi import debug_mode
 
 from towtank.analysis.model import ExperimentAnalysis
@@ -13,22 +11,8 @@ from towtank.report.figures.forest import forest
 from towtank.report.figures.intervals import intervals
 from towtank.report.figures.percentiles import percentiles
 from towtank.report.figures.timeseries import timeseries
-from towtank.report.model import Figure
+from towtank.report.model import Figures
 from towtank.report.naming import Names
-
-
-@dataclass(frozen=True)
-class Figures:
-    """All figures by their place in the report; None where there is nothing to show."""
-
-    forest: Figure | None
-    exploratory: Figure | None
-    intervals: Figure | None
-    percentiles: Figure | None
-    ecdf: Figure | None
-    timeseries: tuple[Figure, ...]
-    outcomes: Figure | None
-    instances: Figure | None
 
 
 def collect(

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from importlib import resources
 
 import jinja2
@@ -22,7 +23,8 @@ from towtank.report import style
 from towtank.report.figures.save import svg, vegalite_version
 from towtank.report.model import Document, Facts, Figure, Notice, ReportModel, Style, Table
 
-_STYLE_ATTRIBUTE = re.compile(r'\sstyle="[^"]*"')
+_NOT_WANTED = re.compile(r'\s(?:style|role|aria-[a-z]+)="[^"]*"')
+_CLIP = re.compile(r"""(id="|url\(#)clip(\d+)""")
 _JSON_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -95,12 +97,24 @@ def _spec(figure: Figure) -> Markup:
 def _static(figure: Figure) -> Markup:
     """Return the figure as inline SVG in the colours of the theme: what is seen without JavaScript.
 
-    vl-convert escapes all text it draws. Style attributes are taken off, because the policy would refuse them; colours
-    are presentation attributes and stay.
+    vl-convert escapes all text it draws. Style attributes are taken off, because the policy would refuse them (colours
+    are presentation attributes and stay); so are the names of every mark for screen readers, which the description
+    of the whole figure replaces.
     """
-    drawn = _STYLE_ATTRIBUTE.sub("", svg(figure))
+    drawn = _CLIP.sub(_own_clips(figure.id), _NOT_WANTED.sub("", svg(figure)))
     drawn = style.themed(drawn.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1))
     return Markup(drawn)  # noqa: S704 - see above; tests plant markup in every name
+
+
+def _own_clips(figure_id: str) -> Callable[[re.Match[str]], str]:
+    """Name clip paths after their figure: vl-convert counts them over the life of the process."""
+    numbers: dict[str, int] = {}
+
+    def renamed(match: re.Match[str]) -> str:
+        number = numbers.setdefault(match.group(2), len(numbers))
+        return f"{match.group(1)}{figure_id}-clip{number}"
+
+    return renamed
 
 
 def _swatch(look: Style) -> Markup:

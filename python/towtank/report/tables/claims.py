@@ -50,7 +50,7 @@ def claims(comparisons: tuple[Comparison, ...], names: Names, *, confirmatory: b
             "and there are no verdicts."
         )
     return Table(
-        "answer" if confirmatory else "exploratory",
+        "claims" if confirmatory else "exploratory",
         caption,
         tuple(columns),
         rows,

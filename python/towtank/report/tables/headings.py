@@ -27,12 +27,13 @@ def column(name: str) -> Column:
 
 
 def title(name: str) -> str:
-    """Short title: ``p95``, ``p95 ok``, ``Goodput``."""
+    """Short title: ``p95``, ``p95 ok`` (successes only), ``Goodput``."""
+    var = known(name)
+    if var.successes_only:
+        plain = name.removesuffix("_ok")
+        return f"{_SHORT.get(plain, plain)} ok"
     if name in _SHORT:
         return _SHORT[name]
-    if name.endswith("_ok"):
-        return f"{name.removesuffix('_ok')} ok"
-    var = known(name)
     if var.percentile is not None:
         return name
     text = clean(var.title)

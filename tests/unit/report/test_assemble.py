@@ -1,0 +1,118 @@
+"""What a report says when there is little, or nothing, to say; mostly without figures, which take seconds."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from support.sample_analysis import sample_analysis
+from towtank import report
+from towtank.analysis.model import ExperimentAnalysis
+
+
+@pytest.fixture(scope="module")
+def empty():
+    sample = sample_analysis()
+    frames = {
+        name: getattr(sample, name).iloc[:0]
+        for name in ("timeseries", "resources", "ecdf", "percentiles", "slo")
+    }
+    return ExperimentAnalysis(
+        headline="Nothing has been run yet.", decided=False, slo_held=None, runs=(), treatments=(), comparisons=(),
+        findings=(), stages=[], meta={}, **frames,
+    )  # fmt: skip
+
+
+def test_an_unfinished_experiment_has_a_report(empty):
+    model = report.build(empty)
+    page = report.html.render(model)
+    assert "Nothing has been run yet." in page
+    assert model.figures == ()
+    assert "vegaEmbed=" not in page  # no figures, no library
+    assert len(page) < 100_000
+
+
+def test_a_treatment_without_a_valid_run(empty):
+    sample = sample_analysis()
+    nothing = {name: {} for name in ("estimates", "pooled", "outcomes", "statuses", "instances")}
+    bare = replace(sample.treatments[0], n_valid=0, n_invalid=3, n_collapsed=0, **nothing)  # fmt: skip
+    model = report.build(replace(empty, treatments=(bare,)))
+    assert "0 of 0" in report.markdown.render(model)
+
+
+def test_no_findings_is_said():
+    model = report.build(replace(sample_analysis(), findings=()), figures=False)
+    threats = next(s for s in model.sections if s.id == "threats")
+    assert threats.blocks[0].message == "Nothing was found that speaks against these results."
+
+
+def test_findings_are_ordered_by_weight(model):
+    threats = next(s for s in model.sections if s.id == "threats")
+    assert [n.severity for n in threats.blocks] == ["serious", "warning", "info"]
+
+
+def test_figures_without_anything_to_show_are_left_out():
+    sample = sample_analysis()
+    calm = tuple(replace(t, outcomes={"answered": 10}, instances={"app-0": 10}) for t in sample.treatments)
+    model = report.build(replace(sample, treatments=calm))
+    assert not {"outcomes", "instances"} & {f.id for f in model.figures}
+
+
+def test_without_figures_the_words_and_tables_are_the_same(model):
+    plain = report.build(sample_analysis(), figures=False)
+    assert plain.figures == ()
+    assert plain.tables == model.tables
+    assert plain.answers == model.answers
+
+
+def test_chips_count_what_happened(model):
+    assert [c.text for c in model.chips] == [
+        "decided", "SLO missed", "24 valid runs", "1 of them suspect", "1 invalid run, not counted",
+        "3 runs collapsed", "12\u202f000 requests",
+    ]  # fmt: skip
+
+
+def test_exploratory_comparisons_carry_no_verdict(model):
+    table = next(t for t in model.tables if t.id == "exploratory")
+    assert "Verdict" not in [c.title for c in table.columns]
+    assert len(model.answers) == 4
+
+
+def test_steps_of_the_journey():
+    steps = pd.DataFrame(
+        [
+            ("one-process", "list", "p95", 0.012, 0.011, 0.013, 8, False, ""),
+            ("one-process", "list", "goodput", 1.0, None, None, 8, False, "the same in all 8 runs"),
+            ("one-process", "cpu", "p95", 2.0, None, None, 8, True, "1 of 8 runs lie above"),
+        ],
+        columns=["treatment_id", "step", "variable", "mean", "low", "high", "n", "above", "reason"],
+    )
+    model = report.build(replace(sample_analysis(), steps=steps), figures=False)
+    table = next(t for t in model.tables if t.id == "steps")
+    listed, cpu = table.rows
+    assert [c.text for c in listed] == ["one-process", "list", "100 %", "12 ms"]
+    assert (listed[2].detail, listed[3].detail) == ("in every run", "11–13 ms")
+    assert (cpu[3].text, cpu[3].note) == ("> 2 s", "1 of 8 runs lie above")
+    assert cpu[2].text == "–"
+    assert cpu[2].note
+
+
+def test_analysis_of_variance():
+    frame = pd.DataFrame(
+        [("p95", "deployment", 1.0, 2.0, 12.3, 0.004, 0.6), ("p95", "residual", 7.0, 1.0, None, None, 0.4)],
+        columns=["variable", "term", "df", "sum_sq", "f", "p", "share"],
+    )
+    table = next(
+        t
+        for t in report.build(replace(sample_analysis(), factorial=frame), figures=False).tables
+        if t.id == "factorial"
+    )
+    assert [c.text for c in table.rows[0]] == ["p95 latency", "deployment", "1", "12.3", "0.004", "60 %"]
+    assert table.rows[1][3].note == "no test for this term"
+
+
+def test_the_public_names_are_complete():
+    assert set(report.__all__) == {"ReportModel", "build", "figures", "html", "markdown", "terminal", "write"}
+    assert all(callable(getattr(report, n)) or getattr(report, n).__doc__ for n in report.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        report.nothing  # noqa: B018
