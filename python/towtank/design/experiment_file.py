@@ -17,6 +17,7 @@ from towtank.design.model import (
     Generator,
     Hook,
     Journey,
+    Line,
     Load,
     Model,
     Repetitions,
@@ -84,7 +85,7 @@ class ExperimentFile(Model):
     """One experiment: a question, what is varied, what is driven, and what is measured."""
 
     experiment: Slug = Field(description="name of the experiment, and of its results folder")
-    question: str = Field(description="what it shall answer, in a sentence", min_length=1)
+    question: Line = Field(description="what it shall answer, in a sentence", min_length=1)
     answer: Answer | None = Field(
         None, description="what is claimed; everything else in the report is exploratory"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
 from towtank.fields import Command as Command
 from towtank.fields import Cores as Cores
@@ -42,6 +42,19 @@ class Answer(Model):
     confidence: Ratio = Field(
         0.95, description="simultaneous confidence of all claims together; from 0.5, below 1"
     )
+
+
+def _line(text: str) -> str:
+    """Accept text that can be shown in one line anywhere."""
+    if not text.isprintable():
+        raise ValueError(
+            f"{text[:60]!r} holds line breaks or control characters; allowed is one line of text"
+        )
+    return text
+
+
+Line = Annotated[str, Field(max_length=500), AfterValidator(_line)]
+"""Text that figures, tables and terminals show in one line."""
 
 
 class Adaptive(Model):
@@ -115,7 +128,7 @@ Think = Annotated[
 class OpenStage(Model):
     """Go to `rate` within `ramp`, then hold it for `hold`."""
 
-    name: str | None = Field(None, description="how figures and tables name the stage")
+    name: Line | None = Field(None, description="how figures and tables name the stage")
     rate: Rate = Field(description="arrivals per second at the end of the stage")
     ramp: Duration = Field(0.0, description="time to get there from the rate before, along a straight line")
     hold: Duration = Field(0.0, description="time to stay there")
@@ -124,7 +137,7 @@ class OpenStage(Model):
 class ClosedStage(Model):
     """Go to `users` within `ramp`, then hold them for `hold`."""
 
-    name: str | None = Field(None, description="how figures and tables name the stage")
+    name: Line | None = Field(None, description="how figures and tables name the stage")
     users: Whole = Field(ge=0, description="virtual users at the end of the stage")
     ramp: Duration = Field(0.0, description="time to get there from the users before, along a straight line")
     hold: Duration = Field(0.0, description="time to stay there")
@@ -370,7 +383,7 @@ class ExperimentSpec(Model):
     """The frame around all runs."""
 
     experiment: Slug = Field(description="name of the experiment, and of its results folder")
-    question: str = Field(description="what it shall answer, in a sentence", min_length=1)
+    question: Line = Field(description="what it shall answer, in a sentence", min_length=1)
     answer: Answer | None = Field(None, description="what is claimed; the rest of the report is exploratory")
     repetitions: Repetitions = Field(8, description="runs of each treatment")
     order: Literal["randomized-blocks", "listed"] = Field(

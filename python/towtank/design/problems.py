@@ -10,6 +10,11 @@ MAX_PROBLEMS = 200
 """More are counted, not kept: nobody reads them, and a hostile file must not fill the memory."""
 
 
+def visible(text: str) -> str:
+    """Write a text for a terminal: what a key or value of a file holds must not steer it."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 @dataclass(frozen=True, order=True)
 class Problem:
     """One problem at one place.
@@ -39,7 +44,7 @@ class Problem:
         where = f"{self.file}:{self.line}:{self.column}"
         path = f" {self.path}:" if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}:{path} {self.message}{hint}"
+        return visible(f"{where}:{path} {self.message}{hint}")
 
 
 @dataclass(frozen=True, order=True, slots=True)

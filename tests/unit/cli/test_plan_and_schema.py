@@ -112,9 +112,11 @@ def test_without_an_engine_the_plan_is_shown_and_says_so(tmp_path):
 def test_markup_in_a_file_is_shown_as_it_is(engine, tmp_path):
     path = tmp_path / "experiment.yaml"
     text = (DATA / "quickstart" / "experiment.yaml").read_text("utf-8")
-    path.write_text(text.replace("question: Does", "question: Why [red]does[/red] :smile:"), encoding="utf-8")
+    path.write_text(
+        text.replace("question: Does", "question: Why [red]does[/red] :smile:!"), encoding="utf-8"
+    )
     done = towtank("plan", path, TOWTANK_ENGINE=str(engine))
-    assert "quickstart: Why [red]does[/red] :smile: a second" in done.stdout
+    assert "quickstart: Why [red]does[/red] :smile:! a second" in done.stdout
 
 
 def test_schema_is_printed_or_written(tmp_path):

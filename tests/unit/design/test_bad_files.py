@@ -117,6 +117,19 @@ def test_a_link_inside_of_the_folder_is_fine(tmp_path):
     assert load_plan(tmp_path).files.keys() == {"experiment.yaml", "other.yaml"}
 
 
+def test_nothing_in_a_file_steers_the_terminal(tmp_path):
+    path = changed(
+        tmp_path,
+        "question: Does the backend or the application decide performance?",
+        'question: "a\\e[31mb"\n"\\e[2Jkey": 1',
+    )
+    with pytest.raises(DesignError) as caught:
+        load_plan(path)
+    assert "\x1b" not in str(caught.value)
+    assert "holds line breaks or control characters" in str(caught.value)
+    assert "unknown key '\\x1b[2Jkey'" in str(caught.value)
+
+
 def test_a_file_that_is_not_there():
     with pytest.raises(DesignError, match=r"^nowhere\.yaml:1:1: the file does not exist$"):
         load_plan(Path("nowhere.yaml"))
