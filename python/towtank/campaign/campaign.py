@@ -24,7 +24,7 @@ from towtank.campaign.lifetimes import Lifetimes
 from towtank.campaign.lock import locked
 from towtank.campaign.progress import Display, RunOutline
 from towtank.campaign.resume import Opened, open_or_create, usable
-from towtank.campaign.runner import Frame, carry_out
+from towtank.campaign.runner import STILL_GOOD, Frame, carry_out
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan, PlannedRun
@@ -34,6 +34,7 @@ from towtank.load.job import load_duration_s, stages
 from towtank.platforms import registry
 from towtank.platforms.base import Platform
 from towtank.store import Results
+from towtank.store.files import explained
 from towtank.units import format_bytes
 
 LEAST_ROOM_BYTES = 64 * 2**20
@@ -108,7 +109,8 @@ def run_campaign(
         if opened.moved_aside is not None:
             display.note(f"older results are in {opened.moved_aside}")
         intents = Intents(folder)
-        with Lifetimes(folder, root, intents, stop, create_platform) as lifetimes:
+        lifetimes = Lifetimes(folder, root, intents, stop, create_platform)
+        with explained(folder, still_good=STILL_GOOD), lifetimes:
             frame = Frame(
                 experiment=plan.experiment.experiment, results=folder, root=root, engine=engine,
                 environment_digest=captured["digest"], versions=captured["versions"], intents=intents,

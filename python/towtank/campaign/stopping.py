@@ -35,7 +35,8 @@ class StopRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            # whoever was asked to stop is about to end: a second signal must not cut its last words off
+            signal.signal(number, signal.SIG_IGN if self._asked else handler)
         self._before.clear()
 
     def __call__(self) -> None:

@@ -135,6 +135,11 @@ class AdhocLoad:
             raise AdhocError("--rate must be above 0/s")
         if self.rate_per_user_per_s is not None:
             raise AdhocError("-q bounds workers, but with --rate there are none", hint="leave -q away")
+        if not self.keepalive:
+            raise AdhocError(
+                "-disable-keepalive needs workers, but with --rate arrivals share a pool of connections",
+                hint="leave --rate away; -c and -q bound a load of workers",
+            )
         duration = self.duration_s
         if duration is None:
             duration = min(self.requests / rate, LONGEST_S) if self.requests is not None else DEFAULT_OPEN_S

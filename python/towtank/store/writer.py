@@ -7,6 +7,7 @@ a readable run that is to be done again, a crash after it leaves a complete one.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import shutil
 from collections.abc import Iterable, Mapping
@@ -155,8 +156,11 @@ class RunWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._samples.close()
-        self._events.close()
+        for stream in (self._samples, self._events):
+            with contextlib.suppress(
+                OSError
+            ):  # a full disk was said by whoever wrote; closing cannot mend it
+                stream.close()
 
     def write_samples(self, samples: Iterable[Sample]) -> None:
         """Append samples; they are readable from here on, even if this process dies."""
