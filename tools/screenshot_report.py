@@ -1,6 +1,6 @@
 """Take the picture of a report that the README shows.
 
-    PYTHONPATH=python:tests python tools/screenshot_report.py results/quickstart/report/report.html docs/images/report.png
+    PYTHONPATH=python:tests python tools/screenshot_report.py RESULTS/report/report.html docs/images/report.png
 
 Needs Debian's chromium and the playwright package. With --pieces FOLDER the whole page is taken piece by piece,
 light, dark and on a phone, to be looked at.

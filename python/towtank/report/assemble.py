@@ -6,6 +6,7 @@ Question and answer first, then the evidence, then what threatens it, then every
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,15 +24,15 @@ from towtank.report.model import (
     ReportModel,
     Section,
 )
-from towtank.report.naming import Names
+from towtank.report.naming import COUNTED, Names
 from towtank.report.text import MAX_DOCUMENT, clean
 from towtank.report.values import (
     VERDICT_SIGN,
     VERDICT_TONE,
     confidence,
     count,
-    effect,
     known,
+    size,
 )
 from towtank.units import format_bytes
 
@@ -96,8 +97,8 @@ def _figures(analysis: ExperimentAnalysis, names: Names, declared: Mapping[str, 
 def _verdict(c: Comparison, names: Names) -> Answer:
     word = c.verdict or "undecided"
     claim = f"{clean(known(c.variable).title)}, {names.label(c.treatment_id)} against {names.label(c.baseline_id)}"
-    if c.estimate is not None:
-        claim += f": {effect(c, c.estimate)}"
+    if size(c):
+        claim += f": {size(c)}"
     return Answer(
         f"{VERDICT_SIGN[word]} {word}",
         VERDICT_TONE[word],
@@ -108,26 +109,33 @@ def _verdict(c: Comparison, names: Names) -> Answer:
 
 
 def _chips(analysis: ExperimentAnalysis) -> list[Chip]:
-    valid = sum(r.instrument != "invalid" for r in analysis.runs)
+    counted = [r for r in analysis.runs if r.instrument in COUNTED]
+    valid, others = len(counted), Counter(r.instrument for r in analysis.runs if r.instrument not in COUNTED)
     suspect = sum(r.instrument == "suspect" for r in analysis.runs)
-    invalid = len(analysis.runs) - valid
-    collapsed = sum(r.system == "collapsed" for r in analysis.runs if r.instrument != "invalid")
+    collapsed = sum(r.system == "collapsed" for r in counted)
     claims = [c for c in analysis.comparisons if c.confirmatory]
     chips = []
     if claims:
         chips.append(Chip("decided", "good") if analysis.decided else Chip("undecided", "unsure"))
-    if analysis.slo_held is not None:
-        chips.append(Chip("SLO held", "good") if analysis.slo_held else Chip("SLO missed", "bad"))
+    if not analysis.slo.empty:
+        chips.append(_slo_chip(analysis))
     chips.append(Chip(f"{valid} valid {'run' if valid == 1 else 'runs'}"))
     if suspect:
         chips.append(Chip(f"{suspect} of them suspect", "unsure"))
-    if invalid:
-        chips.append(Chip(f"{invalid} invalid {'run' if invalid == 1 else 'runs'}, not counted", "unsure"))
+    for word, n in others.items():
+        chips.append(Chip(f"{n} {clean(word)} {'run' if n == 1 else 'runs'}, not counted", "unsure"))
     if collapsed:
         chips.append(Chip(f"{collapsed} {'run' if collapsed == 1 else 'runs'} collapsed", "bad"))
-    due = sum(r.due for r in analysis.runs if r.instrument != "invalid")
+    due = sum(r.due for r in counted)
     chips.append(Chip(f"{count(due)} requests"))
     return chips
+
+
+def _slo_chip(analysis: ExperimentAnalysis) -> Chip:
+    held = [None if h is None or h != h else bool(h) for h in analysis.slo.held]  # noqa: PLR0124 - nan is not itself
+    if False in held:
+        return Chip("SLO missed", "bad")
+    return Chip("SLO unknown", "unsure") if None in held else Chip("SLO held", "good")
 
 
 def _answer(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> Section:

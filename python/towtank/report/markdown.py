@@ -94,4 +94,5 @@ def _figure(figure: Figure, folder: str | None) -> str:
 
 def _notice(notice: Notice) -> str:
     runs = f" Runs: {', '.join(esc(r) for r in notice.runs)}." if notice.runs else ""
-    return f"- **{notice.severity}**, {esc(notice.name)}: {esc(notice.message)} {esc(notice.advice)}{runs}"
+    advice = f"\n  → {esc(notice.advice)}" if notice.advice else ""
+    return f"- **{notice.severity}**, {esc(notice.name)}: {esc(notice.message)}{runs}{advice}"

@@ -10,6 +10,8 @@ from towtank.report.model import Style
 from towtank.report.style import DASHES, SERIES_LIGHT
 from towtank.report.text import clean, shorten
 
+COUNTED = ("valid", "suspect")
+"""Instrument verdicts of runs that enter numbers and figures."""
 FIGURE_LABEL = 34
 """Longest label in a figure, in characters."""
 

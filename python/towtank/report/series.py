@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis
+from towtank.report.naming import COUNTED
 
 MAX_BINS = 160
 """Bins that a plot of the grid can show."""
@@ -30,7 +31,7 @@ def bands(analysis: ExperimentAnalysis) -> pd.DataFrame:
         treatment_id, variable, t_s, end_s, mid, low, high, failing (share of runs whose value lies among the failures:
         `mid` is null when more than half do, `high` when any does).
     """
-    valid = {r.run_id for r in analysis.runs if r.instrument != "invalid"}
+    valid = {r.run_id for r in analysis.runs if r.instrument in COUNTED}
     parts = []
     series = analysis.timeseries
     if not series.empty:

@@ -154,5 +154,5 @@ def _notice(notice: Notice) -> Text:
     text.append(notice.severity, style=_SEVERITY[notice.severity])
     text.append(f"  {notice.message}")
     if notice.advice:
-        text.append(f" {notice.advice}", style="dim")
+        text.append(f"\n    → {notice.advice}", style="dim")
     return text

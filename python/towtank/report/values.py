@@ -124,7 +124,8 @@ def effect(comparison: Comparison, value: float) -> str:
     """
     if comparison.scale == "difference":
         return f"{_signed(value * 100)} points"
-    if comparison.estimate is not None and comparison.estimate > 2:
+    around = next((v for v in (comparison.estimate, comparison.low, comparison.high) if v is not None), value)
+    if around > 2:
         return f"× {format_number(value)}"
     return f"{_signed((value - 1) * 100)} %"
 
@@ -151,6 +152,13 @@ def effect_interval(comparison: Comparison) -> str:
     a, b = (effect(comparison, v) for v in (low, high) if v is not None)
     unit = " points" if comparison.scale == "difference" else " %"
     return f"{a.removesuffix(unit)} … {b}" if a.endswith(unit) else f"{a} … {b}"
+
+
+def size(comparison: Comparison) -> str:
+    """Effect of a comparison, or the side on which it lies where only that is known; empty when nothing is."""
+    if comparison.estimate is not None:
+        return effect(comparison, comparison.estimate)
+    return effect_interval(comparison)
 
 
 def p_value(p: float | None) -> str:

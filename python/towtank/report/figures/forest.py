@@ -15,7 +15,7 @@ from towtank.report.model import Figure
 from towtank.report.naming import Names
 from towtank.report.style import LIGHT
 from towtank.report.text import clean, shorten
-from towtank.report.values import confidence, effect, effect_interval, known
+from towtank.report.values import confidence, effect, effect_interval, known, size
 
 MAX_ROWS = 40
 _COLUMNS = ["row", "series", "estimate", "low", "high", "known", "effect", "interval", "verdict", "reason"]
@@ -167,7 +167,7 @@ def _rows(
             "low": domain[0] if c.low is None else max(c.low, domain[0]),
             "high": domain[1] if c.high is None else min(c.high, domain[1]),
             "known": int(_bounded(c)),
-            "effect": effect(c, c.estimate) if c.estimate is not None else "–",
+            "effect": size(c) or "–",
             "interval": effect_interval(c) or "–",
             "verdict": c.verdict or "",
             "reason": "" if _bounded(c) else shorten(clean(c.reason or "no interval"), 90),

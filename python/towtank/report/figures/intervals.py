@@ -11,7 +11,7 @@ from towtank.analysis.model import ExperimentAnalysis, RunSummary, TreatmentSumm
 from towtank.report.figures import base
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.model import Figure
-from towtank.report.naming import Names
+from towtank.report.naming import COUNTED, Names
 from towtank.report.style import LIGHT
 from towtank.report.values import estimate, known, listed_confidence, quantity
 from towtank.variables import Variable
@@ -47,6 +47,10 @@ def intervals(analysis: ExperimentAnalysis, names: Names, primary: tuple[str, ..
         return base.grid(charts, columns=columns)
 
     level = listed_confidence(analysis)
+    censored = ""
+    if any(means["above"]):
+        censored = " A triangle at the right edge is a run whose value falls among the failures; "
+            "the mean is then a lower bound."
     left_out = (
         f" The first {MAX_TREATMENTS} treatments are shown."
         if len(analysis.treatments) > MAX_TREATMENTS
@@ -56,8 +60,7 @@ def intervals(analysis: ExperimentAnalysis, names: Names, primary: tuple[str, ..
         id="intervals",
         title="Every run, its treatment's mean and interval",
         caption=f"Small marks are runs; the large mark is the mean over runs and the bar its {level} interval "
-        "(for comparisons, see what is claimed). A triangle at the right edge is a run whose value falls among "
-        f"the failures; the mean is then a lower bound.{left_out}",
+        f"(for comparisons, see what is claimed).{censored}{left_out}",
         alt_text="For each response variable, one row per treatment with a mark per run, the mean and its "
         "interval. " + " ".join(_words(v, treatments, names) for v in variables[:3]),
         draw=draw,
@@ -183,7 +186,7 @@ def _point(run: RunSummary, name: str, names: Names) -> dict[str, Any] | None:
     if (
         found is None
         or found.value is None
-        or run.instrument == "invalid"
+        or run.instrument not in COUNTED
         or run.treatment_id not in names.by_id
     ):
         return None

@@ -77,7 +77,7 @@ def _claim(c: Comparison, names: Names, *, confirmatory: bool) -> tuple[Cell, ..
 
 
 def _method(mine: list[Comparison]) -> str:
-    methods = "; ".join(dict.fromkeys(clean(c.method) for c in mine if c.method))
+    methods = "; ".join(dict.fromkeys(clean(c.method) for c in mine if c.method not in ("", "none")))
     return f"Method: {methods}." if methods else ""
 
 

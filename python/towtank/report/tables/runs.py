@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from towtank.analysis.model import ExperimentAnalysis, RunSummary
 from towtank.report.model import Cell, Column, Table, Tone
-from towtank.report.naming import Names
+from towtank.report.naming import COUNTED, Names
 from towtank.report.tables.headings import column
 from towtank.report.text import clean
 from towtank.report.values import known, quantity
@@ -45,7 +45,7 @@ def runs(analysis: ExperimentAnalysis, names: Names) -> Table:
 def _row(r: RunSummary, names: Names, shown: list[str]) -> tuple[Cell, ...]:
     named = names[r.treatment_id]
     values = [quantity(known(v), r.values.get(v)) for v in shown]
-    if r.instrument == "invalid":
+    if r.instrument not in COUNTED:
         # shown, but quiet: these numbers count for nothing, and that they are missing needs no footnote
         values = [Cell(c.text, tone="muted", sort=c.sort) for c in values]
     instrument, system = _axes(r)
