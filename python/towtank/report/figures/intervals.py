@@ -49,8 +49,8 @@ def intervals(analysis: ExperimentAnalysis, names: Names, primary: tuple[str, ..
     level = listed_confidence(analysis)
     censored = ""
     if any(means["above"]):
-        censored = " A triangle at the right edge is a run whose value falls among the failures; "
-            "the mean is then a lower bound."
+        censored = " A triangle at the right edge is a run whose value falls among the failures"
+        censored += "; the mean is then a lower bound."
     left_out = (
         f" The first {MAX_TREATMENTS} treatments are shown."
         if len(analysis.treatments) > MAX_TREATMENTS
