@@ -12,10 +12,9 @@ from support import small_study as study
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where a study lives; nothing of ours may be alive afterwards."""
-    before = set(study.marked())
+    """Where a study lives; nothing of it may be alive afterwards."""
     yield tmp_path / "study"
-    study.wait_until(lambda: not set(study.marked()) - before, what="every process of ours has ended")
+    study.wait_until(lambda: not study.alive_below(tmp_path), what="every process of the study has ended")
 
 
 def test_an_experiment_from_file_to_answer(folder):

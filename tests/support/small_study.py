@@ -98,6 +98,21 @@ def marked() -> dict[int, str]:
     return found
 
 
+def alive_below(folder: Path) -> list[int]:
+    """Pids of marked processes that work in a folder, or were given a file of it."""
+    found = []
+    for pid in marked():
+        try:
+            seen = f"{(Path('/proc') / str(pid) / 'cwd').readlink()} " + (
+                Path("/proc") / str(pid) / "cmdline"
+            ).read_text(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in seen:
+            found.append(pid)
+    return found
+
+
 def tokens_of(results: Path) -> set[str]:
     """Tokens that a result folder's intents name at this moment."""
     return {path.stem for path in results.glob("intents/*.json")}
