@@ -1,7 +1,8 @@
 //! What the engine asks of its machine, and what it uses of it.
 use super::findings::{Finding, advice};
+use super::priority;
 use crate::job::Job;
-use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use std::fs::read_to_string;
 use std::num::NonZeroU64;
@@ -22,11 +23,10 @@ pub fn prepare_thread(job: &Job, thread: usize, mut find: impl FnMut(Finding)) {
     let mut refused = |name, value, message, advice| {
         find(Finding { name, t_us: 0, value, message, advice });
     };
-    if let Some(nice) = job.nice {
-        // On Linux "this process" means the calling thread.
-        if let Err(error) = setpriority_process(None, nice) {
-            refused("nice_not_permitted", f64::from(nice), format!("nice {nice}: {error}"), advice::NICE);
-        }
+    if let Some(nice) = job.nice
+        && let Err(error) = priority::set_thread(nice)
+    {
+        refused("nice_not_permitted", f64::from(nice), format!("nice {nice}: {error}"), advice::NICE);
     }
     if job.cpus.is_empty() {
         return;

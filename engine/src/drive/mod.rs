@@ -11,6 +11,7 @@ mod histogram;
 mod iteration;
 mod machine;
 mod monitor;
+mod priority;
 mod recorder;
 mod run;
 mod stats;

@@ -4,6 +4,7 @@ use super::events::Events;
 use super::findings::{Finding, Note, advice, tell};
 use super::machine;
 use super::monitor::Monitor;
+use super::priority;
 use super::stats::Stats;
 use super::summary::{Compaction, Ending, StoppedBy};
 use super::worker::{self, Harvest, Seed};
@@ -29,6 +30,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Carries a job out. The error is for people; its event was already written.
 pub fn run(plan: Plan, lifeline: Lifeline, events: Events) -> Result<(), String> {
     machine::raise_descriptors();
+    if let (Lifeline::Stdin, Some(nice)) = (lifeline, plan.job.nice) {
+        priority::raise_session(nice);
+    }
     let mut run = Run::prepare(Arc::new(plan), events)?;
     if lifeline == Lifeline::Stdin {
         control::listen(run.notes.clone()).map_err(|e| run.fail(format!("cannot read stdin: {e}")))?;
@@ -204,6 +208,9 @@ impl Run {
         }
         let by_count = !harvest.is_empty() && harvest.iter().all(|h| h.by_count);
         let natural = if by_count { StoppedBy::Count } else { StoppedBy::Schedule };
+        if self.plan.job.nice.is_some() {
+            priority::reset_session();
+        }
         let compaction = Compaction::carry_out(&self.plan);
         self.check_records(&compaction, &monitor, (drained_ns.saturating_sub(zero_ns) / 1000) as i64);
         let ending = Ending {
