@@ -19,7 +19,7 @@ from rich.text import Text
 from towtank.load.engine import Progress
 from towtank.load.job import Stage
 from towtank.store.run_record import RunRecord
-from towtank.units import format_duration
+from towtank.units import format_duration, format_number
 
 _REFRESH_PER_S = 4
 _PLAIN_EVERY_S = 10.0
@@ -86,6 +86,41 @@ class Estimate:
         return max(0.0, (self.total - self.done) * each)
 
 
+@dataclass
+class Pace:
+    """Rates from the engine's running totals."""
+
+    _before: Progress | None = None
+    _now: Progress | None = None
+
+    def restart(self) -> None:
+        """A new load begins."""
+        self._before = self._now = None
+
+    def take(self, progress: Progress) -> None:
+        """Another report of totals."""
+        self._before, self._now = self._now, progress
+
+    def words(self) -> str:
+        """The last second in words; empty before the first report."""
+        now = self._now
+        if now is None:
+            return ""
+        start_us, start_done = (self._before.t_us, self._before.done) if self._before else (0, 0)
+        seconds = (now.t_us - start_us) / 1e6
+        rate = (now.done - start_done) / seconds if seconds > 0 else 0.0
+        p95 = "–" if now.p95_us is None else format_duration(now.p95_us / 1e6)
+        parts = [
+            f"{format_number(rate)}/s",
+            f"p95 {p95}",
+            f"{now.failed} failed",
+            f"{now.in_flight} in flight",
+        ]
+        if now.queued:
+            parts.append(f"{now.queued} queued")
+        return ", ".join(parts)
+
+
 class Quiet:
     """Shows nothing."""
 
@@ -121,6 +156,7 @@ class Plain(Quiet):
         self._estimate = Estimate()
         self._outline: RunOutline | None = None
         self._said = 0.0
+        self._pace = Pace()
 
     def campaign(self, name: str, total: int, done: int) -> None:
         """Say how much there is to do."""
@@ -137,14 +173,16 @@ class Plain(Quiet):
             f"run {outline.number} of {outline.total}: {outline.run_id} ({outline.label}); about {left} left"
         )
         self._said = time.monotonic()
+        self._pace.restart()
 
     def load(self, progress: Progress) -> None:
         """Say now and then how the load goes."""
+        self._pace.take(progress)
         if time.monotonic() - self._said < _PLAIN_EVERY_S:
             return
         self._said = time.monotonic()
         stages = self._outline.stages if self._outline else ()
-        self._line(f"  {_stage_name(stages, progress.t_us)}{_numbers(progress)}")
+        self._line(f"  {_stage_name(stages, progress.t_us)}{self._pace.words()}")
 
     def finished(self, record: RunRecord) -> None:
         """Say what became of it."""
@@ -174,6 +212,7 @@ class Rich(Quiet):
         self._outline: RunOutline | None = None
         self._phase = ""
         self._progress: Progress | None = None
+        self._pace = Pace()
         self._counts = {"invalid": 0, "suspect": 0, "collapsed": 0}
         self._live = Live(
             console=console, refresh_per_second=_REFRESH_PER_S, get_renderable=self._render, transient=True
@@ -195,6 +234,7 @@ class Rich(Quiet):
         """Take over which run it is."""
         with self._lock:
             self._outline, self._progress = outline, None
+            self._pace.restart()
             self._estimate.start()
 
     def phase(self, name: str) -> None:
@@ -206,6 +246,7 @@ class Rich(Quiet):
         """Take over the last second."""
         with self._lock:
             self._progress = progress
+            self._pace.take(progress)
 
     def finished(self, record: RunRecord) -> None:
         """Print a line that stays when something is to be said about the run."""
@@ -253,7 +294,7 @@ class Rich(Quiet):
             Text(f"block {outline.block}", style="dim"),
             Text(outline.label, style="cyan"),
             Text(phase),
-            Text(_numbers(progress) if progress is not None and self._phase == "load" else ""),
+            Text(self._pace.words() if self._phase == "load" else ""),
         )
         return row
 
@@ -280,19 +321,3 @@ def _stage_name(stages: Sequence[Stage], t_us: int) -> str:
         if stage.start_us <= t_us < stage.end_us:
             return f"{stage.name}: "
     return ""
-
-
-def _numbers(progress: Progress) -> str:
-    """Numbers of the last second; rates are per second because the engine reports each second."""
-    p95 = "–" if progress.p95_us is None else format_duration(progress.p95_us / 1e6)
-    parts = [
-        f"{progress.done} done",
-        f"p95 {p95}",
-        f"{progress.failed} failed",
-        f"{progress.in_flight} in flight",
-    ]
-    if progress.queued:
-        parts.append(f"{progress.queued} queued")
-    if progress.users:
-        parts.append(f"{progress.users} users")
-    return ", ".join(parts)
