@@ -59,7 +59,7 @@
   // --- print: nothing stays folded ------------------------------------------------------------------------
   let opened = [];
   addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("details:not([open]):not(.small)")];
     for (const details of opened) details.open = true;
   });
   addEventListener("afterprint", () => { for (const details of opened) details.open = false; });
