@@ -2,9 +2,11 @@
 
 Reads an `ExperimentAnalysis` and nothing else; measures nothing, executes nothing, opens no connection.
 
->>> from towtank import report                                    # doctest: +SKIP
->>> model = report.build(analysis)                                # doctest: +SKIP
->>> path.write_text(report.html.render(model), encoding="utf-8")  # doctest: +SKIP
+::
+
+    from towtank import report
+    model = report.build(analysis)
+    path.write_text(report.html.render(model), encoding="utf-8")
 
 Importing this package is cheap; altair and vl-convert are loaded when something is built.
 """
