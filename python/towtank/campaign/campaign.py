@@ -3,7 +3,8 @@
 Rules, stated once:
 
 - A planned run is done when it has a complete attempt that the instrument did not spoil. An invalid attempt is kept and
-  repeated at the end of its block, at most `max_invalid_repeats` times; then the campaign goes on without it.
+  repeated at the end of its block, at most `max_invalid_repeats` times; then the campaign goes on without it. The same
+  command asks again, with as many attempts, once the cause is gone.
 - What happens to a deployment *under load* is its result, and the campaign goes on.
 - A deployment that cannot be deployed or never becomes ready ends the campaign (exit code 4), also when it happens
   again after resuming: blocks are only comparable when every treatment is in them, so none is skipped silently.
@@ -130,11 +131,10 @@ class _Campaign:
         self._plan = opened.plan
         self._create_platform = create_platform
         self._most_attempts = 1 + opened.plan.experiment.max_invalid_repeats
-        self._complete: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}
         self._usable: set[str] = set()
         self._done = 0
-        for run in self._results.runs("complete"):
-            self._count(run.record.planned_id, is_usable=usable(run))
+        self._usable.update(run.record.planned_id for run in self._results.runs("complete") if usable(run))
 
     def carry_out(self, swept: tuple[Swept, ...]) -> Outcome:
         """Everything that is left to do."""
@@ -183,13 +183,13 @@ class _Campaign:
         self._count(planned.id, is_usable=valid)
 
     def _count(self, planned_id: str, *, is_usable: bool) -> None:
-        self._complete[planned_id] = self._complete.get(planned_id, 0) + 1
+        self._attempts[planned_id] = self._attempts.get(planned_id, 0) + 1
         if is_usable:
             self._usable.add(planned_id)
 
     def _is_open(self, planned: PlannedRun) -> bool:
-        """Whether a planned run still needs an attempt, and may have one."""
-        return planned.id not in self._usable and self._complete.get(planned.id, 0) < self._most_attempts
+        """Whether a planned run still needs an attempt, and may have one by this command."""
+        return planned.id not in self._usable and self._attempts.get(planned.id, 0) < self._most_attempts
 
     def _extend(self) -> bool:
         """Fix the final number of blocks, once, after the pilot of an adaptive design."""

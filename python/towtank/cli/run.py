@@ -84,7 +84,8 @@ def _conclude(plan: Plan, outcome: Outcome, *, write_report: bool, fail_undecide
         typer.echo(
             f"{len(outcome.spoiled)} of {len(outcome.plan.runs)} runs stayed invalid after their repetitions: "
             + ", ".join(outcome.spoiled[:5])
-            + (" …" if len(outcome.spoiled) > 5 else ""),
+            + (" …" if len(outcome.spoiled) > 5 else "")
+            + "; once the cause is gone, the same command repeats them",
             err=True,
         )
         return ExitCode.INVALID_RUNS

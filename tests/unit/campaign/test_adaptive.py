@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from support.campaign_bench import make_plan
-
 from towtank.design.model import Adaptive, Answer
 
 

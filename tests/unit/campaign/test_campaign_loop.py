@@ -64,7 +64,11 @@ def test_repeats_are_bounded_and_the_campaign_goes_on(bench):
     assert bench.told.runs == ["b01-one-a1", "b01-two-a1", "b01-one-a2", "b02-one-a1", "b02-two-a1"]
     assert outcome.spoiled == ("b01-one",)
     again = bench.run(make_plan(max_invalid_repeats=1))
-    assert again.done == 0, "resuming does not hope for better luck"
+    assert again.done == 2, "the same command asks again, as often"
+    assert again.spoiled == ("b01-one",)
+    bench.engine()
+    last = bench.run(make_plan(max_invalid_repeats=1))
+    assert (last.done, last.kept, last.spoiled) == (1, 3, ())
 
 
 @pytest.mark.parametrize("fault", ["ready", "started", "late"])
