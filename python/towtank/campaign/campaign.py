@@ -27,11 +27,12 @@ from towtank.campaign.progress import Display, RunOutline
 from towtank.campaign.resume import Opened, open_or_create, usable
 from towtank.campaign.runner import STILL_GOOD, Frame, carry_out
 from towtank.campaign.stopping import StopRequest
+from towtank.design.load_shape import duration_s, expected_arrivals
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan, PlannedRun
 from towtank.errors import MachineError, PlatformError
 from towtank.load.binary import engine_build, find_engine, require_release
-from towtank.load.job import load_duration_s, stages
+from towtank.load.job import stages
 from towtank.platforms import registry
 from towtank.platforms.base import Platform
 from towtank.store import Results
@@ -166,7 +167,7 @@ class _Campaign:
         self._frame.stop()
         treatment = self._plan.treatment(planned.treatment_id)
         load = treatment.spec.workload.load
-        self._check_room(load_duration_s(load), getattr(load, "rate", None))
+        self._check_room(expected_arrivals(load) or 0.0)
         self._results.reload()
         attempt = self._results.next_attempt(planned.id)
         total = len(self._plan.runs)
@@ -174,7 +175,7 @@ class _Campaign:
         self._frame.display.run(
             RunOutline(
                 f"{planned.id}-a{attempt}", treatment.label, planned.block, number, total,
-                load_duration_s(load), stages(load),
+                duration_s(load), stages(load),
             )
         )  # fmt: skip
         record = carry_out(self._frame, planned, treatment, attempt)
@@ -230,14 +231,14 @@ class _Campaign:
         if problems:
             raise PlatformError("\n".join(problems), hint="nothing was started")
 
-    def _check_room(self, duration_s: float, rate: float | None) -> None:
+    def _check_room(self, arrivals: float) -> None:
         """Refuse to start a run whose records would not fit.
 
         Raises
         ------
         MachineError
         """
-        wanted = LEAST_ROOM_BYTES + round(duration_s * (rate or 0.0) * BYTES_PER_ROW)
+        wanted = LEAST_ROOM_BYTES + round(arrivals * BYTES_PER_ROW)
         free = shutil.disk_usage(self._frame.results).free
         if free < wanted:
             raise MachineError(

@@ -27,12 +27,13 @@ from towtank.campaign.settle import Settled, settle
 from towtank.campaign.stopping import StopRequest
 from towtank.campaign.validity import Observation, judge
 from towtank.clock import RunClock, boot_id
+from towtank.design.load_shape import duration_s
 from towtank.design.model import Request, Step, TreatmentSpec
 from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
 from towtank.load.binary import EngineBuild
 from towtank.load.engine import Done, EngineProcess, JobRefused, Progress, Ready, flush_timeout_s
-from towtank.load.job import JobRequest, build_job, load_duration_s, masked, stages
+from towtank.load.job import JobRequest, build_job, masked, stages
 from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, SystemEvent, Target
 from towtank.store import RunWriter
 from towtank.store.files import explained
@@ -322,7 +323,7 @@ class _Attempt:
         steps = [step for step in self._spec.workload.journey.steps if isinstance(step, Request)]
         timeout = max([self._spec.workload.timeout, *(step.timeout or 0.0 for step in steps)])
         graceful = getattr(load, "graceful", 0.0)
-        return START_AHEAD_S + load_duration_s(load) + graceful + timeout + flush_timeout_s(ready.due or 0)
+        return START_AHEAD_S + duration_s(load) + graceful + timeout + flush_timeout_s(ready.due or 0)
 
     def _on_progress(self, progress: Progress) -> None:
         self._frame.display.load(progress)

@@ -122,8 +122,9 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
     import secrets
 
     from towtank.campaign import StopRequest, machine
+    from towtank.load.adhoc import AdhocError
     from towtank.load.binary import engine_build, find_engine, require_release
-    from towtank.load.engine import EngineProcess
+    from towtank.load.engine import EngineProcess, JobRefused
     from towtank.load.job import masked
 
     build = engine_build(find_engine())
@@ -137,8 +138,11 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
         private_job=job if kept != job else None, on_progress=_say_progress,
     )  # fmt: skip
     before = machine.now()
-    with StopRequest() as stop, engine:
-        done, interrupted = _to_the_end(engine, asked, stop)
+    try:
+        with StopRequest() as stop, engine:
+            done, interrupted = _to_the_end(engine, asked, stop)
+    except JobRefused as error:
+        raise AdhocError(error.message) from error
     during = machine.between(before, machine.now())
     if as_csv:
         from towtank.load.summary import write_csv
@@ -151,15 +155,15 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
 
 def _to_the_end(engine: EngineProcess, asked: AdhocLoad, stop: StopRequest) -> tuple[Done, bool]:
     """Wait for the end of the load; after Ctrl-C, for an orderly early end."""
+    from towtank.design.load_shape import duration_s
     from towtank.load.adhoc import LONGEST_TIMEOUT_S
     from towtank.load.engine import flush_timeout_s
-    from towtank.load.job import load_duration_s
 
     ready = engine.wait_ready(cancelled=stop)
     engine.start_at(None)
     engine.wait_started(cancelled=stop)
     timeout = asked.timeout_s or LONGEST_TIMEOUT_S
-    longest = load_duration_s(asked.workload().load) + 2 * timeout + flush_timeout_s(ready.due or 0)
+    longest = duration_s(asked.workload().load) + 2 * timeout + flush_timeout_s(ready.due or 0)
     try:
         return engine.wait_done(timeout_s=longest, cancelled=stop), False
     except Interrupted:

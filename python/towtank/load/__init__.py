@@ -7,7 +7,7 @@ its stdout. Nothing here measures anything.
 from towtank.load.binary import EngineBuild, engine_build, find_engine
 from towtank.load.check import check_job
 from towtank.load.engine import Done, EngineProcess, Progress, Ready
-from towtank.load.job import JobRequest, Stage, build_job, load_duration_s, masked, stages
+from towtank.load.job import JobRequest, Stage, build_job, masked, stages
 
 __all__ = [
     "Done",
@@ -21,7 +21,6 @@ __all__ = [
     "check_job",
     "engine_build",
     "find_engine",
-    "load_duration_s",
     "masked",
     "stages",
 ]

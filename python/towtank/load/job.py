@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from towtank.design.load_shape import Piece, pieces
 from towtank.design.model import (
     Choose,
     ClosedLoad,
-    ClosedStage,
     ExponentialThink,
     Generator,
     Journey,
     OpenLoad,
-    OpenStage,
     Request,
     Step,
     Think,
@@ -25,8 +24,6 @@ from towtank.design.model import (
 from towtank.platforms.base import Target
 
 VERSION = 1
-COUNT_BOUND_S = 3600.0
-"""Upper bound in time of a load that stops by count and names no duration, seconds."""
 MASK = "•••"
 LIMITS = {"max_body_bytes": 64 * 2**20, "max_header_bytes": 64 * 2**10, "max_connections": 10_000}
 
@@ -60,18 +57,6 @@ class JobRequest:
     targets: Mapping[str, Target]
     generator: Generator
     limits: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A linear stretch of a load: `level` is users (closed) or arrivals per second (open)."""
-
-    name: str
-    from_level: float
-    to_level: float
-    duration_s: float
-    stage: int
-    """Index of the declared stage that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -135,75 +120,16 @@ def masked(job: Mapping[str, Any], mask: Callable[[str], str] = str) -> dict[str
     return cast("dict[str, Any]", inside(dict(job)))
 
 
-def pieces(load: OpenLoad | ClosedLoad) -> list[Piece]:
-    """Resolve a load model to linear pieces.
-
-    A declared stage is a ramp from the level before (0 at the start) followed by a hold. ``users`` with
-    ``spawn_per_s`` ramps from 0 at that rate; the ramp is part of ``duration``, as in Locust.
-    """
-    if load.stages is not None:
-        return _declared_pieces(load)
-    bounded = _bounded_by_count(load)
-    duration = load.duration if load.duration is not None else (COUNT_BOUND_S if bounded else 0.0)
-    if isinstance(load, OpenLoad):
-        rate = load.rate or 0.0
-        return [Piece("constant", rate, rate, duration, 0)]
-    users = float(load.users or 0)
-    if not load.spawn_per_s:
-        return [Piece("constant", users, users, duration, 0)]
-    ramp = users / load.spawn_per_s
-    if ramp >= duration:
-        return [Piece("spawning", 0.0, users * duration / ramp, duration, 0)]
-    return [
-        Piece("spawning", 0.0, users, ramp, 0),
-        Piece("constant", users, users, duration - ramp, 1),
-    ]
-
-
-def load_duration_s(load: OpenLoad | ClosedLoad) -> float:
-    """How long the schedule is, seconds, without graceful stop and drain."""
-    return sum(piece.duration_s for piece in pieces(load))
-
-
 def stages(load: OpenLoad | ClosedLoad) -> tuple[Stage, ...]:
-    """Declared stages on the run clock, for figures; ramp and hold of one stage are one stretch."""
+    """Stages on the run clock, for figures; ramp and hold of one stage are one stretch."""
     found: dict[int, Stage] = {}
     start = 0.0
     for piece in pieces(load):
         end = start + piece.duration_s
-        known = found.get(piece.stage)
-        name = known.name if known else _stage_name(load, piece)
-        found[piece.stage] = Stage(name, known.start_us if known else _us(start), _us(end))
+        begun_us = found[piece.stage].start_us if piece.stage in found else _us(start)
+        found[piece.stage] = Stage(piece.name, begun_us, _us(end))
         start = end
     return tuple(found.values())
-
-
-def _declared_pieces(load: OpenLoad | ClosedLoad) -> list[Piece]:
-    found: list[Piece] = []
-    level = 0.0
-    stages: tuple[OpenStage | ClosedStage, ...] = load.stages or ()
-    for index, stage in enumerate(stages):
-        goal = stage.rate if isinstance(stage, OpenStage) else float(stage.users)
-        name = stage.name or f"stage {index + 1}"
-        if stage.ramp > 0:
-            ramp_name = f"{name} (ramp)" if stage.hold > 0 else name
-            found.append(Piece(ramp_name, level, goal, stage.ramp, index))
-        if stage.hold > 0:
-            found.append(Piece(name, goal, goal, stage.hold, index))
-        level = goal
-    return found
-
-
-def _stage_name(load: OpenLoad | ClosedLoad, piece: Piece) -> str:
-    if load.stages is None:
-        return piece.name
-    return load.stages[piece.stage].name or f"stage {piece.stage + 1}"
-
-
-def _bounded_by_count(load: OpenLoad | ClosedLoad) -> bool:
-    if isinstance(load, OpenLoad):
-        return load.max_arrivals is not None
-    return load.iterations is not None or load.iterations_per_user is not None
 
 
 def _load(load: OpenLoad | ClosedLoad) -> dict[str, Any]:
@@ -212,16 +138,14 @@ def _load(load: OpenLoad | ClosedLoad) -> dict[str, Any]:
         return {
             "model": "open",
             "arrivals": load.arrivals,
-            "stages": [_stage(piece, "per_s", piece.from_level, piece.to_level) for piece in resolved],
+            "stages": [_stage(piece, "per_s", piece.start, piece.end) for piece in resolved],
             "max_in_flight": load.max_in_flight,
             "when_full": load.when_full,
             "max_arrivals": load.max_arrivals,
         }
     return {
         "model": "closed",
-        "stages": [
-            _stage(piece, "users", round(piece.from_level), round(piece.to_level)) for piece in resolved
-        ],
+        "stages": [_stage(piece, "users", round(piece.start), round(piece.end)) for piece in resolved],
         "graceful_us": _us(load.graceful),
         "session": load.session,
         "max_rate_per_user_per_s": load.max_rate_per_user,

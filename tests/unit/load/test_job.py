@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from towtank.design.load_shape import COUNT_BOUND_S, duration_s, expected_arrivals, pieces
 from towtank.design.model import ClosedLoad, Generator, Journey, OpenLoad, Request, Workload
-from towtank.load import JobRequest, build_job, load_duration_s, masked, stages
-from towtank.load.job import COUNT_BOUND_S, MASK, pieces
+from towtank.load import JobRequest, build_job, masked, stages
+from towtank.load.job import MASK
 from towtank.platforms.base import Instance, Target
 
 
@@ -32,7 +33,7 @@ def job(load, *, request=None, headers=None, journey=None):
 
 
 def levels(load):
-    return [(p.name, p.from_level, p.to_level, p.duration_s) for p in pieces(load)]
+    return [(p.name, p.start, p.end, p.duration_s) for p in pieces(load)]
 
 
 def test_a_constant_rate():
@@ -43,12 +44,18 @@ def test_stages_ramp_from_the_level_before_then_hold():
     load = open_load(stages=[{"name": "up", "rate": 10, "ramp": "2s", "hold": "1s"}, {"rate": 50, "hold": "1s"},
                              {"name": "down", "rate": 0, "ramp": "4s"}])  # fmt: skip
     assert levels(load) == [
-        ("up (ramp)", 0, 10, 2), ("up", 10, 10, 1), ("stage 2", 50, 50, 1), ("down", 50, 0, 4),
+        ("up", 0, 10, 2), ("up", 10, 10, 1), ("stage 2", 50, 50, 1), ("down", 50, 0, 4),
     ]  # fmt: skip
     assert [(s.name, s.start_us, s.end_us) for s in stages(load)] == [
         ("up", 0, 3_000_000), ("stage 2", 3_000_000, 4_000_000), ("down", 4_000_000, 8_000_000),
     ]  # fmt: skip
-    assert load_duration_s(load) == 8
+    assert duration_s(load) == 8
+
+
+def test_expected_arrivals_in_closed_form():
+    assert expected_arrivals(open_load(stages=[{"rate": 10, "ramp": "2s", "hold": "1s"}])) == 20
+    assert expected_arrivals(open_load(rate=10, duration="3s", max_arrivals=7)) == 7
+    assert expected_arrivals(closed_load(users=1, duration="1s")) is None
 
 
 def test_spawning_is_part_of_the_duration():
@@ -61,7 +68,7 @@ def test_a_duration_shorter_than_spawning_reaches_fewer_users():
 
 
 def test_a_stop_by_count_has_a_bound_in_time():
-    assert load_duration_s(closed_load(users=1, iterations=5)) == COUNT_BOUND_S
+    assert duration_s(closed_load(users=1, iterations=5)) == COUNT_BOUND_S
 
 
 def test_the_job_is_that_of_the_documented_format():
