@@ -37,12 +37,15 @@ class Piece:
     start, end : float
         Arrivals per second (open) or virtual users (closed).
     duration_s : float
+    stage : int
+        0-based number of that stage.
     """
 
     name: str
     start: float
     end: float
     duration_s: float
+    stage: int = 0
 
     @property
     def area(self) -> float:
@@ -64,31 +67,35 @@ def _length_s(load: Load) -> float:
 
 
 def pieces(load: Load) -> tuple[Piece, ...]:
-    """Turn any form of a load into pieces, in order; pieces without length are left out."""
+    """Turn any form of a load into pieces, in order; pieces without length are left out.
+
+    A declared stage is a ramp from the level before (0 at the start), then a hold. ``users`` with ``spawn_per_s`` ramp
+    from 0 at that rate; the ramp is part of ``duration``, as in Locust.
+    """
     if isinstance(load, OpenLoad):
         if load.stages is None:
-            return (Piece("load", load.rate or 0.0, load.rate or 0.0, _length_s(load)),)
+            return (Piece("constant", load.rate or 0.0, load.rate or 0.0, _length_s(load)),)
         return _staged([(s.name, s.rate, s.ramp, s.hold) for s in load.stages])
     if load.stages is not None:
         return _staged([(s.name, float(s.users), s.ramp, s.hold) for s in load.stages])
     users, duration = float(load.users or 0), _length_s(load)
     if not load.spawn_per_s:
-        return (Piece("load", users, users, duration),)
+        return (Piece("constant", users, users, duration),)
     ramp = min(users / load.spawn_per_s, duration)
     reached = load.spawn_per_s * ramp
-    both = (Piece("spawn", 0.0, reached, ramp), Piece("load", users, users, duration - ramp))
+    both = (Piece("spawning", 0.0, reached, ramp), Piece("constant", users, users, duration - ramp, 1))
     return tuple(piece for piece in both if piece.duration_s > 0)
 
 
 def _staged(stages: list[tuple[str | None, float, float, float]]) -> tuple[Piece, ...]:
     found: list[Piece] = []
     level = 0.0
-    for number, (name, target, ramp, hold) in enumerate(stages, start=1):
-        title = name or f"stage {number}"
+    for number, (name, target, ramp, hold) in enumerate(stages):
+        title = name or f"stage {number + 1}"
         if ramp > 0:
-            found.append(Piece(title, level, target, ramp))
+            found.append(Piece(title, level, target, ramp, number))
         if hold > 0:
-            found.append(Piece(title, target, target, hold))
+            found.append(Piece(title, target, target, hold, number))
         level = target
     return tuple(found)
 
@@ -96,6 +103,14 @@ def _staged(stages: list[tuple[str | None, float, float, float]]) -> tuple[Piece
 def duration_s(load: Load) -> float:
     """Length of the load in seconds, warm-up included; what stops by count may end earlier."""
     return math.fsum(piece.duration_s for piece in pieces(load))
+
+
+def expected_arrivals(load: Load) -> float | None:
+    """Arrivals of an open load in closed form, ∫ rate dt (the mean for Poisson); None for a closed one."""
+    if not isinstance(load, OpenLoad):
+        return None
+    arrivals = math.fsum(piece.area for piece in pieces(load))
+    return arrivals if load.max_arrivals is None else min(arrivals, float(load.max_arrivals))
 
 
 def peak(load: Load) -> float:
@@ -155,9 +170,7 @@ def expected_requests(workload: Workload) -> Expected:
     load, journey = workload.load, workload.journey
     low, mean, high = steps_per_iteration(journey)
     if isinstance(load, OpenLoad):
-        arrivals = math.fsum(piece.area for piece in pieces(load))
-        if load.max_arrivals is not None:
-            arrivals = min(arrivals, float(load.max_arrivals))
+        arrivals = expected_arrivals(load) or 0.0
         exact = low == high and load.arrivals == "uniform"
         return Expected(arrivals * mean, arrivals * mean, exact=exact)
     user_seconds = math.fsum(piece.area for piece in pieces(load))

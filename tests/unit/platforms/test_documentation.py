@@ -33,7 +33,7 @@ def test_every_inherited_variable(name: str) -> None:
 
 @pytest.mark.parametrize("source", telemetry.SOURCES.values(), ids=telemetry.SOURCES)
 def test_every_option(source: telemetry.SourceKind) -> None:
-    for option in source.options.model_fields:
+    for option in source.config.model_fields:
         assert f"`{option}: " in TEXT
 
 
