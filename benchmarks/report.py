@@ -31,10 +31,11 @@ def ten_million(*, records: int = 10_000_000, runs: int = 10) -> dict[str, Any]:
             root,
             f"""
 sys.path.insert(0, {str(root / "tests")!r})
-from support.make_results import make_results, TreatmentModel
+from support.make_results import Step, TreatmentModel, make_results
 make_results(Path({str(results)!r}),
              treatments={{"a": TreatmentModel(), "b": TreatmentModel()}},
-             blocks={runs // 2}, seed=1, rate_per_s={records // runs / 60}, duration_s=60)
+             blocks={runs // 2}, seed=1, rate_per_s={records // runs / 60}, duration_s=60, warmup_s=5,
+             steps=[Step("get")], sample_hz=1)
 """,
         )
         made = time.monotonic() - began
@@ -42,9 +43,11 @@ make_results(Path({str(results)!r}),
             root,
             f"""
 from towtank.store import Results
-from towtank.store.count_tables import write_count_tables
+from towtank.store.count_tables import write_counts, write_totals
 for run in Results.open(Path({str(results)!r})).runs():
-    write_count_tables(run)
+    window, layout = run.record.window, run.layout
+    write_counts(layout.requests, layout.counts, bin_us=run.record.bin_us, window=window)
+    write_totals(layout.requests, layout.totals, window=window)
 """,
         )
         reporting = _python(root, f"from towtank.report import write\nwrite(Path({str(results)!r}))")
