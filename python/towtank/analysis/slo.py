@@ -62,11 +62,11 @@ def slo_table(
 
 
 def all_held(table: pd.DataFrame) -> bool | None:
-    """Whether every bound was kept everywhere; None without bounds or without a judgement."""
-    judged = [bool(held) for held in table["held"] if held is not None]
-    if not judged:
-        return None
-    return all(judged) and len(judged) == len(table)
+    """Whether every bound was kept everywhere: False as soon as one was missed, None while one cannot be judged."""
+    judged = [None if pd.isna(held) else bool(held) for held in table["held"]]
+    if False in judged:
+        return False
+    return True if judged and None not in judged else None
 
 
 def _worst(described: Variable, quantities: Sequence[Quantity]) -> float | None:

@@ -132,10 +132,9 @@ def _chips(analysis: ExperimentAnalysis) -> list[Chip]:
 
 
 def _slo_chip(analysis: ExperimentAnalysis) -> Chip:
-    held = [None if h is None or h != h else bool(h) for h in analysis.slo.held]  # noqa: PLR0124 - nan is not itself
-    if False in held:
-        return Chip("SLO missed", "bad")
-    return Chip("SLO unknown", "unsure") if None in held else Chip("SLO held", "good")
+    if analysis.slo_held is None:
+        return Chip("SLO unknown", "unsure")
+    return Chip("SLO held", "good") if analysis.slo_held else Chip("SLO missed", "bad")
 
 
 def _answer(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> Section:

@@ -69,6 +69,9 @@ def test_no_slo_is_not_held():
     import pandas as pd
 
     assert all_held(pd.DataFrame({"held": []})) is None
+    assert all_held(pd.DataFrame({"held": [True, True]})) is True
+    assert all_held(pd.DataFrame({"held": [True, None]})) is None, "what is not known was neither held nor missed"
+    assert all_held(pd.DataFrame({"held": [None, False]})) is False
 
 
 def test_anova_finds_the_factor_that_was_planted():

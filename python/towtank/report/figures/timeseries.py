@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -39,7 +40,12 @@ def timeseries(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
         _grid(analysis, names, frame, title=title, group=group, number=number if len(titled) > 1 else 0)
         for number, (title, group) in enumerate(titled[:MAX_GRIDS], start=1)
     ]
-    return [f for f in figures if f is not None]
+    drawn = [f for f in figures if f is not None]
+    if drawn and len(titled) > MAX_GRIDS:
+        left_out = [named.label for _, group in titled[MAX_GRIDS:] for named in group]
+        note = f" Not drawn, to keep the page readable: {listed(left_out)}; `towtank sql` has their numbers."
+        drawn[-1] = replace(drawn[-1], caption=drawn[-1].caption + note)
+    return drawn
 
 
 def _grid(
