@@ -179,7 +179,8 @@ def test_never_nan_and_antisymmetric(first, second, described, listed):
     assert found.direction == -swapped.direction
     assert found.n == swapped.n
     if found.p_value is not None:
-        assert swapped.p_value == pytest.approx(found.p_value, abs=1e-9)
+        # beyond a size the permutations of independent samples are drawn: 9,999 of them put 0.005 on a p of 0.5
+        assert swapped.p_value == pytest.approx(found.p_value, abs=0.03 if listed else 1e-9)
     if found.interval is not None:
         assert (-swapped.interval.high, -swapped.interval.low) == pytest.approx(
             (found.interval.low, found.interval.high), rel=1e-9, abs=1e-12
