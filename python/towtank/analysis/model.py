@@ -126,6 +126,8 @@ class Comparison:
     reason: str = ""
     checks: dict[str, float] = field(default_factory=dict)
     """p-values of the methods that check the main one: sign_flip, mann_whitney, brunner_munzel …"""
+    fragile: str = ""
+    """What becomes of a decided verdict without the suspect runs; empty when it stands."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,8 @@ class ExperimentAnalysis:
     ----------
     headline : str
         The answer in one or two sentences.
+    caution : str
+        What the reader must know with the answer: decided claims that rest on suspect runs; else empty.
     runs : tuple of RunSummary
     treatments : tuple of TreatmentSummary
         In the order of the file.
@@ -194,3 +198,4 @@ class ExperimentAnalysis:
     timeseries_mean: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     factorial: pd.DataFrame = field(default_factory=pd.DataFrame)
+    caution: str = ""

@@ -103,6 +103,8 @@ def _print_answer(plan: Plan, outcome: Outcome, analysis: ExperimentAnalysis) ->
     typer.echo("")
     typer.echo(f"{plan.experiment.experiment}: {plan.experiment.question}")
     typer.echo(f"  {analysis.headline}")
+    if analysis.caution:
+        typer.echo(f"  {analysis.caution}")
     for comparison in analysis.comparisons:
         if comparison.confirmatory:
             typer.echo(f"  - {comparison.sentence}")

@@ -27,12 +27,11 @@ from towtank.report.model import (
 from towtank.report.naming import COUNTED, Names
 from towtank.report.text import MAX_DOCUMENT, clean
 from towtank.report.values import (
-    VERDICT_SIGN,
-    VERDICT_TONE,
     confidence,
     count,
     known,
     size,
+    verdict,
 )
 from towtank.units import format_bytes
 
@@ -76,6 +75,7 @@ def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
         sections=tuple(s for s in sections if s.blocks),
         dated=_dated(meta),
         versions={clean(k): clean(v) for k, v in _mapping(meta.get("versions")).items()},
+        caution=clean(analysis.caution, limit=SENTENCE),
     )
 
 
@@ -95,13 +95,13 @@ def _figures(analysis: ExperimentAnalysis, names: Names, declared: Mapping[str, 
 
 
 def _verdict(c: Comparison, names: Names) -> Answer:
-    word = c.verdict or "undecided"
+    word = verdict(c.verdict or "undecided", fragile=bool(c.fragile))
     claim = f"{clean(known(c.variable).title)}, {names.label(c.treatment_id)} against {names.label(c.baseline_id)}"
     if size(c):
         claim += f": {size(c)}"
     return Answer(
-        f"{VERDICT_SIGN[word]} {word}",
-        VERDICT_TONE[word],
+        word.text,
+        word.tone,
         claim,
         clean(c.sentence, limit=SENTENCE),
         names[c.treatment_id].style,

@@ -26,6 +26,7 @@ def _top(model: ReportModel) -> str:
     lines = [
         f"Experiment {esc(model.experiment)}{dated}",
         f"**{esc(model.headline)}**",
+        *([esc(model.caution)] if model.caution else []),
         " · ".join(esc(c.text) for c in model.chips),
     ]
     if model.answers:

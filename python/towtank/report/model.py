@@ -229,6 +229,8 @@ class ReportModel:
     ----------
     experiment, question, headline : str
         What was asked, and the answer in one or two sentences.
+    caution : str
+        Stands under the headline: what the answer rests on; may be empty.
     decided : bool
     answers : tuple of Answer
         One per confirmatory contrast.
@@ -250,6 +252,7 @@ class ReportModel:
     sections: tuple[Section, ...]
     dated: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    caution: str = ""
 
     @property
     def figures(self) -> tuple[Figure, ...]:

@@ -38,6 +38,8 @@ def show(model: ReportModel, console: Console, *, runs: bool = False) -> None:
     """
     console.print(Text(model.question, style="bold"))
     console.print(Text(model.headline))
+    if model.caution:
+        console.print(Text(model.caution, style=_TONE["unsure"]))
     console.print(Text(" · ").join(Text(c.text, style=_TONE[c.tone]) for c in model.chips))
     for answer in model.answers:
         line = Text("  ")

@@ -178,10 +178,19 @@ def count(number: int) -> str:
     return f"{number:,}".replace(",", "\u202f")
 
 
-def verdict(word: str | None) -> Cell:
-    """Show a verdict word with its sign; exploratory comparisons carry none."""
+def verdict(word: str | None, *, fragile: bool = False) -> Cell:
+    """Show a verdict word with its sign; exploratory comparisons carry none.
+
+    Parameters
+    ----------
+    word : str or None
+    fragile : bool
+        It would not stand without the suspect runs.
+    """
     if word is None:
         return Cell("exploratory", tone="muted")
+    if fragile:
+        return Cell(f"{VERDICT_SIGN[word]} {word}, but fragile", tone="unsure")
     return Cell(f"{VERDICT_SIGN[word]} {word}", tone=VERDICT_TONE[word])
 
 

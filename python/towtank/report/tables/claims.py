@@ -72,7 +72,9 @@ def _claim(c: Comparison, names: Names, *, confirmatory: bool) -> tuple[Cell, ..
         Cell(str(c.n), sort=c.n),
     ]
     if confirmatory:
-        row.append(verdict(c.verdict) if c.verdict else nothing(c.reason or "no verdict"))
+        row.append(
+            verdict(c.verdict, fragile=bool(c.fragile)) if c.verdict else nothing(c.reason or "no verdict")
+        )
     return tuple(row)
 
 
