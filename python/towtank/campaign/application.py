@@ -7,83 +7,144 @@ part of the environment that resume compares.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from towtank.design.plan import Plan
-from towtank.platforms.local_config import LocalConfig
+from towtank.platforms.local_config import Component, LocalConfig
 
 MOST_FILES = 5_000
+"""Of a folder, in order of their names; what is beyond does not count, and the fingerprint says so."""
 MOST_BYTES = 256 * 2**20
-"""Beyond these bounds a folder counts by names and sizes, and the fingerprint says so."""
-_NOT_CODE = {
-    "__pycache__",
-    "node_modules",
-    "results",
-    ".git",
-    ".venv",
-    "target",
-    ".mypy_cache",
-    ".ruff_cache",
-}
+"""Of a folder, smallest files first; what is beyond counts by name and size, and the fingerprint says so."""
+_NOT_CODE = {"__pycache__", "node_modules", "results", "target"}
+"""Besides everything that is hidden."""
+_SCRIPTS = {".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".sh"}
+"""Interpreters look for more code beside such a file."""
 
 
-def fingerprints(plan: Plan, root: Path) -> dict[str, str]:
-    """Deployment name (with its treatment where factors change it) → fingerprint of its application.
+def fingerprints(plan: Plan, root: Path, results: Path | None = None) -> dict[str, str]:
+    """Take the fingerprint of every application that a plan deploys on this machine.
 
-    Deployments that are not processes of this machine have none here: their platform describes images.
+    Parameters
+    ----------
+    plan : Plan
+    root : Path
+        Folder of the experiment file.
+    results : Path, optional
+        Result folder; it is no part of an application, wherever it is.
+
+    Returns
+    -------
+    dict
+        Deployment name (with its treatment where factors change it) → fingerprint. Deployments that are not
+        processes of this machine have none here: their platform describes images.
     """
+    # The experiment's own files are compared as the plan, where a comment is no change.
+    own = {(root / name).resolve() for name in plan.files}
+    applications = _Applications(
+        root, frozenset(own | ({results.resolve()} if results is not None else set()))
+    )
     found: dict[str, str] = {}
     for treatment in plan.treatments:
-        deployment = treatment.spec.deployment
-        files = dict(_described(deployment, root))
-        if files:
+        value = applications.fingerprint(treatment.spec.deployment)
+        if value is not None:
             name = treatment.spec.deployment_name
-            text = "\n".join(f"{key} {value}" for key, value in sorted(files.items()))
-            value = hashlib.sha256(text.encode()).hexdigest()[:16]
             if found.get(name, value) != value:
                 name = f"{name} ({treatment.id})"
             found[name] = value
     return found
 
 
-def _described(deployment: object, root: Path) -> Iterator[tuple[str, str]]:
-    """Everything that a local deployment's processes are made of."""
-    if not isinstance(deployment, LocalConfig):
-        return
-    for name, component in deployment.resolved().items():
-        folder = (root / component.cwd).resolve() if "{" not in component.cwd else root
+class _Applications:
+    """Reads every file and folder once, however many deployments share it."""
+
+    def __init__(self, root: Path, left_out: frozenset[Path]) -> None:
+        self._root = root.resolve()
+        self._left_out = left_out
+        self._known: dict[Path, str] = {}
+        self._notes: dict[Path, str] = {}
+
+    def fingerprint(self, deployment: object) -> str | None:
+        """Digest of everything that a local deployment's processes are made of, and what it leaves out."""
+        if not isinstance(deployment, LocalConfig):
+            return None
+        sha, notes = hashlib.sha256(), dict[str, None]()
+        for name, component in deployment.resolved().items():
+            for part, path in self._parts(component):
+                sha.update(f"{name}:{part} {self._digest(path)}\n".encode())
+                if path in self._notes:
+                    notes[self._notes[path]] = None
+        return sha.hexdigest()[:16] + (f" ({'; '.join(notes)})" if notes else "")
+
+    def _parts(self, component: Component) -> Iterator[tuple[str, Path]]:
+        """The program, files that its command names, its working folder, and folders of its scripts.
+
+        Their names are those of the experiment file: the same study in another place is the same.
+        """
+        cwd = self._filled(component.cwd)
+        folder = (self._root / cwd).resolve() if "{" not in cwd else self._root
+        yield "folder", folder
         program = shutil.which(component.command[0], path=f"{os.environ.get('PATH', '')}:{folder}")
         if program is not None:
-            yield f"{name}:program", _file(Path(program).resolve())
-        for word in component.command[1:]:
-            path = folder / word
-            if not word.startswith("-") and "{" not in word and path.is_file():
-                yield f"{name}:{word}", _file(path)
-        if not root.resolve().is_relative_to(folder):  # the experiment's own folder is compared with the plan
-            yield f"{name}:folder", _folder(folder)
+            yield "program", Path(program).resolve()
+        for word in component.command:
+            filled = self._filled(word)
+            path = (folder / filled).resolve()
+            if not word.startswith("-") and "{" not in filled and path.is_file():
+                yield word, path
+                if path.suffix in _SCRIPTS and not path.is_relative_to(folder):
+                    yield f"{word}:folder", path.parent
+
+    def _filled(self, word: str) -> str:
+        return word.replace("{root}", str(self._root))
+
+    def _digest(self, path: Path) -> str:
+        if path not in self._known:
+            self._known[path] = self._folder(path) if path.is_dir() else _file(path)
+        return self._known[path]
+
+    def _folder(self, folder: Path) -> str:
+        """Digest of a folder's files: names and contents; names and sizes beyond the bounds."""
+        files = [(_size(path), path) for path in itertools.islice(self._files(folder), MOST_FILES + 1)]
+        more = len(files) > MOST_FILES
+        sha, read, by_size = hashlib.sha256(), 0, 0
+        for size, path in sorted(files[:MOST_FILES]):
+            read += size
+            by_size += read > MOST_BYTES
+            shown = _file(path) if read <= MOST_BYTES else str(size)
+            sha.update(f"{path.relative_to(folder)}\0{shown}\n".encode("utf-8", "surrogateescape"))
+        notes = [f"only its first {MOST_FILES} files"] if more else []
+        notes += [f"{by_size} large files by size only"] if by_size else []
+        if notes:
+            self._notes[folder] = f"{folder.name}: {', '.join(notes)}"
+        return sha.hexdigest()
+
+    def _files(self, folder: Path) -> Iterator[Path]:
+        """Regular files below a folder that may be code, by name."""
+        for here, folders, names in os.walk(folder):
+            folders[:] = sorted(name for name in folders if self._may_be_code(Path(here) / name))
+            for name in sorted(names):
+                path = Path(here) / name
+                if name.startswith(".") or path.suffix == ".pyc" or not path.is_file():
+                    continue
+                if path.resolve() not in self._left_out:
+                    yield path
+
+    def _may_be_code(self, folder: Path) -> bool:
+        if folder.name in _NOT_CODE or folder.name.startswith(".") or folder.resolve() in self._left_out:
+            return False
+        return not (folder / "plan.json").exists()  # results of any experiment
 
 
-def _folder(folder: Path) -> str:
-    """Digest of a folder's files: names and contents, or names and sizes beyond the bounds."""
-    files = sorted(_files(folder))[: MOST_FILES + 1]
-    sizes = [path.stat().st_size for path in files]
-    by_content = len(files) <= MOST_FILES and sum(sizes) <= MOST_BYTES
-    sha = hashlib.sha256()
-    for path, size in zip(files, sizes, strict=True):
-        sha.update(f"{path.relative_to(folder)}\0{_file(path) if by_content else size}\n".encode())
-    return ("" if by_content else "names-and-sizes:") + sha.hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for here, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _NOT_CODE and not name.startswith("."))
-        for name in names:
-            path = Path(here) / name
-            if not name.startswith(".") and not name.endswith(".pyc") and path.is_file():
-                yield path
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _file(path: Path) -> str:

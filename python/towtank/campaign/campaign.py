@@ -102,7 +102,7 @@ def run_campaign(
     """
     engine = engine_build(find_engine())
     require_release(engine)
-    captured = environment.capture(engine, application.fingerprints(plan, root))
+    captured = environment.capture(engine, application.fingerprints(plan, root, folder))
     with locked(folder):
         swept = Intents(folder).sweep(lambda name, token: create_platform(name).sweep(token))
         for left in swept:

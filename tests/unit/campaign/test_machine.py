@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,11 +15,13 @@ from towtank.campaign import application, environment, evidence, machine, proces
 from towtank.campaign.evidence import Outcomes
 from towtank.campaign.settle import settle
 from towtank.campaign.stopping import StopRequest
+from towtank.campaign.validity import judge
 from towtank.design.model import Settle
 from towtank.errors import Interrupted
 from towtank.load.binary import EngineBuild
 from towtank.load.engine import Done, Ready
 from towtank.platforms.base import Instance, SystemEvent, Target
+from towtank.platforms.local_config import LocalConfig
 from towtank.store.run_record import Window
 
 BURN = "import time; end = time.monotonic() + {s}\nwhile time.monotonic() < end: pass"
@@ -185,6 +188,23 @@ def test_nobody_answered():
     }
 
 
+@pytest.mark.parametrize(
+    ("finding", "reason"),
+    [
+        ("template_failed", "template_failed"),
+        ("out_of_connections", "engine_out_of_resources"),
+        ("out_of_descriptors", "engine_out_of_resources"),
+        ("out_of_ports", "engine_out_of_resources"),
+    ],
+)
+def test_requests_that_the_engine_could_not_send_are_its_own_fault(finding, reason):
+    done = Done({"due": 1, "rows": 1}, {}, {}, [{"rows": 1}], "schedule")
+    ready = Ready("0", {"profile": "release"}, "fake", 1, 1, 1)
+    seen = list(evidence.of_engine(done, [{"name": finding, "message": "so"}], ready, one_step=True))
+    assert next(o.detail for o in seen if o.name == reason) == "so"
+    assert judge(seen).instrument == "invalid"
+
+
 # --- environment -----------------------------------------------------------------------------------------
 
 
@@ -201,21 +221,78 @@ def test_the_environment_tells_engines_apart_but_not_boots():
     assert environment.difference(one, {**one, "boot_id": "another"}) == []
 
 
-def test_a_changed_application_is_another_environment(tmp_path):
-    from towtank.platforms.local_config import LocalConfig
-
-    root, app = tmp_path / "study", tmp_path / "app"
-    root.mkdir()
-    (app / "__pycache__").mkdir(parents=True)
-    (app / "main.py").write_text("print(1)")
-    config = LocalConfig.model_validate({"platform": "local", "command": "python main.py", "cwd": "../app"})
+def application_plan(command, cwd="."):
+    """A plan of one local deployment, whose experiment file is experiment.yaml."""
+    config = LocalConfig.model_validate({"platform": "local", "command": command, "cwd": cwd})
     plan = make_plan(("one",))
     treatment = plan.treatments[0]
     spec = treatment.spec.model_copy(update={"deployment": config})
-    plan = type(plan)(plan.experiment, (type(treatment)("one", 0, {}, spec),), (), "d", {})
-    first = application.fingerprints(plan, root)
+    return type(plan)(plan.experiment, (type(treatment)("one", 0, {}, spec),), (), "d", plan.files)
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A study with a server of two files in a folder, and one beside the experiment file."""
+    root, app = tmp_path / "study", tmp_path / "app"
+    for folder in (root, app):
+        (folder / "package").mkdir(parents=True)
+        (folder / "main.py").write_text("import package.module")
+        (folder / "package" / "module.py").write_text("answer = 1")
+    (root / "experiment.yaml").write_text("experiment: trial")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "where"),
+    [
+        ("python main.py", ".", "."),  # the default: the experiment's own folder
+        ("python -m main", ".", "."),
+        ("python main.py", "../app", "../app"),
+        ("python ../app/main.py", ".", "../app"),
+        ("python {root}/../app/main.py", ".", "../app"),
+        ("python {root}/main.py", "../app", "."),
+    ],
+)
+def test_a_changed_application_is_another_environment(study, command, cwd, where):
+    plan = application_plan(command, cwd)
+    first = application.fingerprints(plan, study)
     assert set(first) == {"one"}
-    (app / "__pycache__" / "main.pyc").write_text("bytecode is no change")
-    assert application.fingerprints(plan, root) == first
-    (app / "main.py").write_text("print(2)")
-    assert application.fingerprints(plan, root) != first
+    code = study / where
+    for noise in (
+        "__pycache__/main.txt",
+        "results/x/plan.json",
+        ".git/HEAD",
+        "package/module.pyc",
+        ".hidden",
+    ):
+        (code / noise).parent.mkdir(parents=True, exist_ok=True)
+        (code / noise).write_text("no change")
+    assert application.fingerprints(plan, study) == first
+    (code / "package" / "module.py").write_text("answer = 2")
+    assert application.fingerprints(plan, study) != first, "a module that the server imports"
+
+
+def test_results_and_the_experiments_own_files_are_no_application(study):
+    plan = application_plan("python main.py")
+    first = application.fingerprints(plan, study, study / "measured")
+    (study / "experiment.yaml").write_text("experiment: trial # compared as the plan")
+    for name, file in (("measured", "lock"), ("measured.2020", "plan.json")):
+        (study / name).mkdir()
+        (study / name / file).write_text("{}")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(study / "app.sock"))
+        assert application.fingerprints(plan, study, study / "measured") == first
+
+
+def test_a_fingerprint_says_what_it_leaves_out(study, monkeypatch):
+    plan = application_plan("python main.py")
+    monkeypatch.setattr(application, "MOST_BYTES", 100)
+    (study / "large.bin").write_bytes(b"1" * 200)
+    first = application.fingerprints(plan, study)["one"]
+    assert first.endswith("(study: 1 large files by size only)")
+    (study / "large.bin").write_bytes(b"2" * 200)
+    assert application.fingerprints(plan, study)["one"] == first
+    (study / "package" / "module.py").write_text("answer = 2")
+    assert application.fingerprints(plan, study)["one"] != first, "small files are read in any case"
+    monkeypatch.setattr(application, "MOST_FILES", 2)
+    assert "only its first 2 files" in application.fingerprints(plan, study)["one"]
