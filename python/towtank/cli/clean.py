@@ -10,7 +10,7 @@ import typer
 def clean(
     results: Path = typer.Argument(
         Path(),
-        metavar="[RESULTS]",
+        metavar="RESULTS",
         help="Result folder, experiment file, or a folder to look for results in.",
     ),
 ) -> None:

@@ -11,7 +11,7 @@ _WIDTH_IN_PIPES = 140
 
 
 def doctor(
-    path: Path = typer.Argument(Path(), metavar="[DIR]", help="Where results would be written."),
+    path: Path = typer.Argument(Path(), metavar="DIR", help="Where results would be written."),
     *,
     json: bool = typer.Option(False, "--json", help="As JSON, for scripts."),
 ) -> None:

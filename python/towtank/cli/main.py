@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 from towtank import __version__
 from towtank.errors import ExitCode, TowtankError
@@ -39,6 +41,41 @@ COMMANDS: dict[str, Command] = {
 }
 
 
+_METAVARS = {"path": "FILE", "int": "N", "int range": "N", "float": "X", "float range": "X", "str": "TEXT"}
+"""What stands for the value of an option that names nothing itself."""
+_TYPE = re.compile(r"<(?:list\[)?([^<>\[\]]+)\]?>")
+
+
+class Described(TyperCommand):
+    """A command whose help names what goes where as manuals do: FILE and [DIR], no types of Python."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer's own context
+        """Say in one line what is to be given; what may be left away stands in brackets."""
+        arguments = [p for p in self.get_params(ctx) if isinstance(p, TyperArgument)]
+        return ["[OPTIONS]", *(_argument(p) if p.required else f"[{_argument(p)}]" for p in arguments)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's own context and formatter
+        """List what can be given."""
+        arguments, options = [], []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if isinstance(parameter, TyperArgument):
+                arguments.append((_argument(parameter), record[1]))
+            else:
+                value = _TYPE.sub(lambda found: _METAVARS.get(found.group(1), found.group(1)), record[0])
+                options.append((value, record[1]))
+        for title, records in (("Arguments", arguments), ("Options", options)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _argument(parameter: TyperArgument) -> str:
+    return parameter.metavar or str(parameter.name).upper()
+
+
 def build_app(argv: list[str]) -> typer.Typer:
     """Make the application for one command line.
 
@@ -58,7 +95,7 @@ def build_app(argv: list[str]) -> typer.Typer:
     for name, command in COMMANDS.items():
         if everything or name == wanted:
             function = getattr(import_module(command.module), name)
-            app.command(name, context_settings={"help_option_names": ["--help"]})(function)
+            app.command(name, cls=Described)(function)
         else:
             app.command(name, help=command.summary)(_elsewhere)
     return app

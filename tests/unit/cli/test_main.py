@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -34,9 +35,12 @@ def test_help_names_every_command():
 
 @pytest.mark.parametrize("name", sorted(cli.COMMANDS))
 def test_every_command_has_help(name):
-    done = towtank(name, "--help")
+    done = towtank(name, "-h")
     assert done.returncode == 0, done.stderr
-    assert "Usage: towtank" in done.stdout
+    assert f"Usage: towtank {name} [OPTIONS]" in done.stdout
+    assert not re.search(r"[{<]\w+|\[\[", done.stdout.replace("{{", "").replace("<experiment>", "")), (
+        done.stdout
+    )
 
 
 def test_help_is_fast():
