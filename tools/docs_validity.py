@@ -39,8 +39,16 @@ def render() -> str:
 
 
 def _row(kind: ReasonKind) -> str:
-    cells = (f"`{kind.name}`", kind.measures, _bound(kind, kind.mild), _bound(kind, kind.severe), kind.advice)
+    measures = kind.measures + (f" (then {_hidden(kind)} not judged)" if kind.hides else "")
+    cells = (f"`{kind.name}`", measures, _bound(kind, kind.mild), _bound(kind, kind.severe), kind.advice)
     return f"| {' | '.join(cells)} |"
+
+
+def _hidden(kind: ReasonKind) -> str:
+    """What a reason leaves nothing to say about."""
+    if set(kind.hides) == {other.name for other in REASONS.values() if other.axis == "system"}:
+        return "the system axis is"
+    return " and ".join(f"`{name}`" for name in kind.hides) + (" is" if len(kind.hides) == 1 else " are")
 
 
 def _bound(kind: ReasonKind, threshold: float | None) -> str:

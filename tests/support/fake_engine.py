@@ -3,7 +3,7 @@
 
 `TOWTANK_FAKE` names a JSON file: run id (or "*") → what goes wrong in that run:
 `lag_p99_us`, `lose_rows`, `die` ("ready" | "started" | "late"), `refuse`, `deaf` (never ready), `garbage`,
-`outcome` (of all requests), `duration_s` (instead of the schedule's), `status`, `p95_us`.
+`outcome` (of all requests), `duration_s` (instead of the schedule's), `status`, `p95_us`, `warmup_us`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def run(job: dict, behaviour: dict) -> int:
         os._exit(9)
     kept = rows - behaviour.get("lose_rows", 0)
     write_rows(job, kept, duration_us, behaviour)
-    window = {"start_us": job["workloads"][0]["warmup_us"], "end_us": duration_us, "drained_us": duration_us + 1000,
+    warmup_us = behaviour.get("warmup_us", job["workloads"][0]["warmup_us"])
+    window = {"start_us": warmup_us, "end_us": duration_us, "drained_us": duration_us + 1000,
               "last_us": duration_us}  # fmt: skip
     own = {
         "lag_p99_us": behaviour.get("lag_p99_us", 50),

@@ -21,7 +21,7 @@ from towtank.load.engine import Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
 
-_RESOURCE_FINDINGS = ("out_of_descriptors", "out_of_ports")
+_RESOURCE_FINDINGS = ("out_of_descriptors", "out_of_ports", "out_of_connections")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,9 @@ def of_engine(
     scarce = [finding for finding in findings if finding.get("name") in _RESOURCE_FINDINGS]
     if scarce:
         yield Observation("engine_out_of_resources", len(scarce), str(scarce[0].get("message", "")))
+    template = next((f for f in findings if f.get("name") == "template_failed"), None)
+    if template is not None:
+        yield Observation("template_failed", 1, str(template.get("message", "")))
     if ready.build.get("profile") != "release":
         yield Observation("debug_build")
     rows, due = int(done.counts.get("rows") or 0), done.counts.get("due")
@@ -89,6 +92,12 @@ def of_engine(
     failed = [f for f in findings if f.get("name") == "record_write_failed"]
     if failed and rows == on_disk:
         yield Observation("records_lost", 1, str(failed[0].get("message", "")))
+
+
+def of_window(outcomes: Outcomes) -> Iterator[Observation]:
+    """Whether anything was measured at all by a load that was carried out."""
+    if outcomes.due == 0:
+        yield Observation("nothing_measured")
 
 
 def of_machine(

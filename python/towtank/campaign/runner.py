@@ -371,8 +371,10 @@ class _Attempt:
         if window is not None and seen.observed is not None:
             gaps = seen.observed.gaps_within(window.start_us, window.end_us)
             found += evidence.of_telemetry(gaps, seen.observed.failed, window)
-        if window is not None and self._writer.layout.requests.exists():
-            outcomes = evidence.read_outcomes(self._writer.layout.requests, window)
+        if window is not None:
+            if self._writer.layout.requests.exists():
+                outcomes = evidence.read_outcomes(self._writer.layout.requests, window)
+            found += evidence.of_window(outcomes)
         found += evidence.of_system(seen.system_events, self._targets, outcomes)
         return found
 

@@ -2,7 +2,7 @@
 
 The *instrument* axis says whether Towtank and this machine measured properly; only it excludes a run and
 repeats it. The *system* axis says what the load did to the deployment; that is the treatment's result.
-docs/validity.md is generated from `REASONS` (tools/make_docs.py).
+docs/validity.md is generated from `REASONS` (tools/docs_validity.py, `make docs`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ class ReasonKind:
         What to do.
     low_is_bad : bool
         The value is bad when it is *below* the threshold.
+    hides : tuple of str
+        System reasons of which nothing can be said when this one makes a run invalid: what they would show may
+        be the instrument's own doing.
     """
 
     name: str
@@ -53,6 +56,7 @@ class ReasonKind:
     message: str
     advice: str
     low_is_bad: bool = False
+    hides: tuple[str, ...] = ()
 
     def judge(self, value: float) -> tuple[Severity, float | None]:
         """How bad a value is, and the threshold that it passed."""
@@ -92,6 +96,11 @@ def _kinds(*kinds: ReasonKind) -> dict[str, ReasonKind]:
     return {kind.name: kind for kind in kinds}
 
 
+EVENT_KINDS = ("oom_killed", "crashed", "exited", "restarted", "unreachable")
+"""Kinds of `SystemEvent` that platforms may report; each is a reason on the system axis."""
+_GOODPUT = ("goodput_low",)
+_ALL_OF_SYSTEM = (*EVENT_KINDS, "never_answered", "server_errors", *_GOODPUT)
+
 REASONS: dict[str, ReasonKind] = _kinds(
     # --- instrument: the load engine ---------------------------------------------------------------------
     ReasonKind(
@@ -114,9 +123,23 @@ REASONS: dict[str, ReasonKind] = _kinds(
     ),
     ReasonKind(
         "engine_out_of_resources", "instrument", None, 0.0, "count",
-        "times the engine ran out of file descriptors or local ports",
-        "the engine ran out of descriptors or local ports",
+        "kinds of what the engine ran out of: file descriptors, local ports, connections; its requests were not sent",
+        "the engine ran out of descriptors, local ports or connections",
         "raise `ulimit -n` or widen net.ipv4.ip_local_port_range (see `towtank doctor`), or set max_in_flight",
+        hides=_GOODPUT,
+    ),
+    ReasonKind(
+        "template_failed", "instrument", None, 0.0, "flag",
+        "a template of the journey could not be filled in; its requests were not sent",
+        "a template of the journey failed, and its requests were not sent",
+        "correct the template; `towtank plan` checks what can be known before",
+        hides=_GOODPUT,
+    ),
+    ReasonKind(
+        "nothing_measured", "instrument", None, 0.0, "flag",
+        "no request was due in the measured window: the load was over before its warm-up",
+        "no request was due in the measured window",
+        "shorten the warm-up, or let the load last longer than it",
     ),
     ReasonKind(
         "arrivals_unaccounted", "instrument", None, 0.0, "count",
@@ -141,6 +164,7 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "the platform itself was lost, such as the guard of local processes; nothing can be said of the deployment",
         "the platform was lost during the run",
         "was the guard killed? look into the run's logs",
+        hides=_ALL_OF_SYSTEM,
     ),
     ReasonKind(
         "debug_build", "instrument", None, 0.0, "flag",
@@ -258,14 +282,12 @@ REASONS: dict[str, ReasonKind] = _kinds(
 )  # fmt: skip
 """Every reason there is. Order is that of the documentation."""
 
-EVENT_KINDS = ("oom_killed", "crashed", "exited", "restarted", "unreachable")
-"""Kinds of `SystemEvent` that platforms may report; each is a reason on the system axis."""
-
 
 def judge(observations: Iterable[Observation]) -> Verdicts:
     """Judge a run by everything that was observed about it.
 
-    An axis is as bad as its worst reason. Observations within their thresholds leave no trace here.
+    An axis is as bad as its worst reason. Observations within their thresholds leave no trace here, nor does what
+    a reason for invalidity hides.
 
     Raises
     ------
@@ -274,10 +296,11 @@ def judge(observations: Iterable[Observation]) -> Verdicts:
     """
     worst: dict[Axis, Severity] = {"instrument": 0, "system": 0}
     found: dict[Axis, list[tuple[Severity, Reason]]] = {"instrument": [], "system": []}
-    for observation in observations:
-        kind = REASONS[observation.name]
+    seen = [(observation, REASONS[observation.name]) for observation in observations]
+    hidden = {name for one, kind in seen if kind.judge(one.value)[0] == 2 for name in kind.hides}
+    for observation, kind in seen:
         severity, threshold = kind.judge(observation.value)
-        if severity == 0:
+        if severity == 0 or kind.name in hidden:
             continue
         worst[kind.axis] = max(worst[kind.axis], severity)
         found[kind.axis].append((severity, _reason(kind, observation, threshold)))

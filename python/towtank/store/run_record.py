@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 SCHEMA_VERSION = 1
 """Of the whole run folder; a folder with a higher one is refused (NewerVersionError)."""
@@ -45,11 +45,17 @@ class StageWindow(Record):
 
 
 class Window(Record):
-    """The measured window: membership by `scheduled`."""
+    """The measured window: membership by `scheduled`; empty when the load was over before its warm-up."""
 
     start_us: int
     end_us: int
     drained_us: int
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.end_us < self.start_us:
+            raise ValueError(f"the window ends at {self.end_us} µs, before it starts at {self.start_us} µs")
+        return self
 
 
 class ClockRecord(Record):

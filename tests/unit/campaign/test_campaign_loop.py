@@ -122,6 +122,21 @@ def test_a_lost_platform_makes_the_run_invalid(bench):
     assert bench.verdicts() == {"b01-one-a1": "invalid/intact"}
 
 
+def test_a_lost_platform_leaves_nothing_to_say_of_the_system(bench):
+    bench.platform.lost = True
+    bench.engine(everywhere={"outcome": "refused", "status": None})
+    bench.run(make_plan(("one",), blocks=1, max_invalid_repeats=0))
+    assert bench.verdicts() == {"b01-one-a1": "invalid/intact"}
+
+
+def test_a_run_whose_load_ended_within_its_warmup_measured_nothing(bench):
+    bench.engine(b01_one_a1={"warmup_us": 200_000})
+    bench.run(make_plan(("one",), blocks=1, max_invalid_repeats=0))
+    record = json.loads((bench.folder / "runs" / "b01-one-a1" / "run.json").read_text())
+    assert [reason["name"] for reason in record["verdicts"]["instrument_reasons"]] == ["nothing_measured"]
+    assert record["verdicts"]["instrument"] == "invalid"
+
+
 def test_a_deployment_that_never_becomes_ready_ends_the_campaign_resumably(bench):
     bench.platform.never_ready.add("two")
     with pytest.raises(ReadinessTimeout, match="two was not ready"):

@@ -62,6 +62,27 @@ def test_every_reason_has_words_and_a_threshold():
         assert set(EVENT_KINDS) <= set(REASONS)
 
 
+@pytest.mark.parametrize("name", ["template_failed", "engine_out_of_resources"])
+def test_requests_that_the_instrument_did_not_send_are_not_the_systems_failure(name):
+    verdicts = judge([Observation("goodput_low", 0.1), Observation(name, 1), Observation("crashed", 1.0)])
+    assert verdicts.instrument == "invalid"
+    assert [reason.name for reason in verdicts.system_reasons] == ["crashed"]
+
+
+def test_without_its_platform_nothing_is_said_of_the_system():
+    system = [
+        Observation(k.name, 0.0 if k.low_is_bad else 1.0) for k in REASONS.values() if k.axis == "system"
+    ]
+    assert judge(system).system == "collapsed"
+    lost = judge([*system, Observation("platform_lost")])
+    assert (lost.instrument, lost.system, lost.system_reasons) == ("invalid", "intact", ())
+
+
+def test_only_system_reasons_are_hidden():
+    for kind in REASONS.values():
+        assert all(REASONS[name].axis == "system" for name in kind.hides)
+
+
 def test_an_unknown_name_is_a_fault_of_the_program():
     with pytest.raises(KeyError):
         judge([Observation("engine_tired")])

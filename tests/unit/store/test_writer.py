@@ -194,6 +194,12 @@ def test_writing_again_keeps_the_runs(results):
     assert [r.run_id for r in again.runs("all")] == ["b01-one-a1"]
 
 
+def test_a_window_never_ends_before_it_starts():
+    assert Window(start_us=5, end_us=5, drained_us=0).end_us == 5
+    with pytest.raises(ValueError, match="before it starts"):
+        Window(start_us=2_000_000, end_us=4445, drained_us=5000)
+
+
 def test_json_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "run.json"
     files.write_json(path, {"a": 1})
