@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ class Opened:
     ----------
     results : Results
     plan : Plan
-        The stored one when going on: adaptive repetitions may have extended it.
+        When going on, with the stored runs: adaptive repetitions may have extended them. All else is the file's, as
+        a stored plan has the values of headers such as Authorization masked.
     moved_aside : Path, optional
         Where older results went.
     """
@@ -59,13 +60,16 @@ def open_or_create(
         return Opened(create_results(folder, plan, environment), plan, moved)
     results = Results.open(folder)
     stored = results.plan
-    if stored.digest != plan.digest:
-        _refuse(folder, "the experiment", design.difference(stored, plan))
-    if results.environment.get("digest") != environment["digest"]:
-        if results.runs("all"):
-            _refuse(folder, "the environment", env.difference(results.environment, environment))
+    same_experiment = stored.digest == plan.digest
+    if same_experiment and results.environment.get("digest") == environment["digest"]:
+        return Opened(results, replace(plan, runs=stored.runs))
+    if not any(run.record.state == "complete" for run in results.runs("all")):
+        # a first start that failed, then was mended: there is nothing that the new runs could be mixed with
+        moved = _move_aside(folder)
         return Opened(create_results(folder, plan, environment), plan, moved)
-    return Opened(results, stored)
+    if same_experiment:
+        raise _changed(folder, "the environment", env.difference(results.environment, environment))
+    raise _changed(folder, "the experiment", design.difference(stored, plan))
 
 
 def usable(run: RunFolder) -> bool:
@@ -74,10 +78,10 @@ def usable(run: RunFolder) -> bool:
     return run.record.state == "complete" and verdicts is not None and verdicts.instrument != "invalid"
 
 
-def _refuse(folder: Path, what: str, lines: list[str]) -> None:
+def _changed(folder: Path, what: str, lines: list[str]) -> ChangedError:
     shown = "\n".join(f"  {line}" for line in lines[:_MOST_LINES])
     more = f"\n  … and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
-    raise ChangedError(
+    return ChangedError(
         f"{what} is not the one whose results are in {folder}; they are never mixed\n{shown}{more}",
         hint="undo the change to go on; --force-new keeps the old results aside and starts afresh; "
         "or put the new ones elsewhere with --results DIR",

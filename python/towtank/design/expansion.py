@@ -8,11 +8,8 @@ from towtank.design.expression import Environment, unknown_name
 from towtank.design.operations import TemplateError, as_text
 from towtank.design.problems import Problems
 from towtank.design.template import compile_template, has_template
-from towtank.design.tree import Entry, Node, Scalar, Sequence, scalars
+from towtank.design.tree import UNKNOWN, Entry, Node, Scalar, Sequence, scalars
 from towtank.design.validation import Path, joined
-
-UNKNOWN = object()
-"""Stands where an expression has no value."""
 
 
 class Expansion:

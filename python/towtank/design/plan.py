@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from towtank.design.model import ExperimentSpec, Fixture, Scalar, TreatmentSpec
 from towtank.errors import NewerVersionError, ResultsError, TowtankError
 from towtank.fields import Model
+from towtank.sensitive import mask_values, mask_yaml
 
 PLAN_VERSION = 1
 """Of plan.json; one with a higher number is refused."""
@@ -40,8 +41,15 @@ class Treatment:
 
     @property
     def label(self) -> str:
-        """How figures and tables name it."""
-        return " · ".join(str(level) for level in self.levels.values()) or self.id
+        """How figures and tables name it: ``two-processes · cache=on``.
+
+        The level of `deployment` or `workload` is a name already; one of another factor says nothing without it.
+        """
+        names = (
+            str(level) if factor in ("deployment", "workload") else f"{factor}={level}"
+            for factor, level in self.levels.items()
+        )
+        return " · ".join(names) or self.id
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,11 @@ class Plan:
         return max((run.block for run in self.runs), default=0)
 
     def to_json(self) -> str:
-        """Write the plan as JSON, indented for people."""
+        """Write the plan as JSON, indented for people.
+
+        Values of headers such as Authorization are masked: what is stored can be read by others. So a plan that was
+        read back says what was done, and is not what the next run is made from.
+        """
         data = {
             "version": PLAN_VERSION,
             "digest": self.digest,
@@ -119,9 +131,9 @@ class Plan:
             ],
             "runs": [asdict(run) for run in self.runs],
             "notes": list(self.notes),
-            "files": self.files,
+            "files": {name: mask_yaml(text) for name, text in self.files.items()},
         }
-        return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(mask_values(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:

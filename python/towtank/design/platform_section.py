@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from towtank.design.context import FileContext
 from towtank.design.experiment_file import DeployFile, FixtureFile
 from towtank.design.model import Deploy, Fixture
-from towtank.design.problems import listing, nearest, shown
+from towtank.design.problems import listing, nearest, nearest_name, shown
 from towtank.design.tree import Mapping, Node, Scalar, plain
 from towtank.design.validation import Path, joined, validated
 from towtank.errors import TowtankError
@@ -76,10 +76,12 @@ def _platform_model(
     name, known = node.get("platform"), registry.names()
     here = joined((*path, "platform"))
     if name is None:
+        misspelled = nearest_name("platform", node.entries)
         context.problems.add(
-            context.holder(path),
-            here,
+            node.key_place(misspelled) if misspelled else context.holder(path),
+            joined((*path, misspelled)) if misspelled else here,
             f"the key 'platform' is missing here; allowed are {listing(known)}",
+            f"{misspelled!r} was probably meant to be it" if misspelled else "",
         )
         return None
     if not isinstance(name, Scalar) or name.value not in known:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from towtank.design.context import FileContext
-from towtank.design.expansion import UNKNOWN, Expansion
+from towtank.design.expansion import Expansion
 from towtank.design.factors import Levels
 from towtank.design.include import Library
 from towtank.design.journey import requests_of
@@ -20,7 +20,7 @@ from towtank.design.model import Fixture, Reset, TreatmentSpec, Workload
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
 from towtank.design.problems import Problems, listing, nearest
 from towtank.design.run_sections import SECTIONS
-from towtank.design.tree import Entry, Mapping, Node, Scalar
+from towtank.design.tree import UNKNOWN, Entry, Mapping, Node, Scalar
 from towtank.design.validation import Path, joined, validated
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Sections:
     def __init__(
         self, root: Mapping, library: Library, problems: Problems, unusable: frozenset[str] = frozenset()
     ) -> None:
-        self._context = FileContext(root, problems)
+        self._context = FileContext(root, problems, library.root)
         self._library = library
         self._expansion = Expansion(problems, unusable)
         self._done: dict[tuple[object, ...], object] = {}

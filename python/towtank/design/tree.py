@@ -8,6 +8,9 @@ from typing import Any
 
 from towtank.design.problems import Place
 
+UNKNOWN = object()
+"""Stands where an expression has no value; that has been said already."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:

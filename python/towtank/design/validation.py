@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from towtank.design.problems import Place, Problems, listing, nearest, shown
-from towtank.design.tree import Mapping, Node, Scalar, Sequence, plain
+from towtank.design.tree import UNKNOWN, Mapping, Node, Scalar, Sequence, plain, scalars
 
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]
@@ -81,9 +81,15 @@ def validated(  # noqa: PLR0917 - every part is checked with the same five
         as_text |= wanted
     for found in errors:
         spot = _locate(model, node, found["loc"], path, holder)
+        if found["type"] not in ("missing", "extra_forbidden") and _has_unknown(spot.node):
+            continue  # what cannot be worked out has been said where it stands
         beside = tuple(also_known) if len(spot.path) == len(path) + 1 else ()
         _say(found, spot, problems, beside)
     return None
+
+
+def _has_unknown(node: Node) -> bool:
+    return any(scalar.value is UNKNOWN for scalar in scalars(node))
 
 
 def _text_wanted(node: Node, errors: Iterable[ErrorDetails]) -> Iterable[Path]:

@@ -169,6 +169,18 @@ def test_a_changed_experiment_is_refused_with_the_difference(bench):
     assert "--force-new" in (caught.value.hint or "")
 
 
+def test_a_first_start_that_failed_can_be_mended(bench):
+    """With no complete run there is nothing to mix: the attempt is kept aside, and the mended file just runs."""
+    bench.platform.never_ready.update({"one", "two"})
+    with pytest.raises(ReadinessTimeout):
+        bench.run(make_plan(blocks=1))
+    bench.platform.never_ready.clear()
+    outcome = bench.run(make_plan(blocks=1, digest="d2"))
+    assert outcome.done == 2
+    aside = [path for path in bench.folder.parent.iterdir() if path.name.startswith("trial.")]
+    assert [run.name for run in (aside[0] / "runs").iterdir()] == ["b01-one-a1"]
+
+
 def test_a_changed_environment_is_refused_with_the_difference(bench):
     bench.run(make_plan(blocks=1))
     path = bench.folder / "environment.json"
