@@ -133,6 +133,37 @@ def test_wrong_options_are_usage_errors(words, said):
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["https://127.0.0.1:9/"], "https cannot be loaded"),
+        (["-H", "X: a\r\nY: b", "http://127.0.0.1:9/"], "the header x cannot be used"),
+        (["http://127.0.0.1:9/a b"], "the URL cannot be used"),
+        (["notaurl.invalid"], "has no address"),
+        (["mailto://"], "not a URL that can be loaded"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said_in_one_sentence(words, said):
+    done = study.towtank("load", "-n", "1", "-c", "1", *words)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
+    assert "$." not in done.stderr
+    assert "towtank-load-" not in done.stderr, "no path of a folder that is gone"
+
+
+def test_an_engine_that_is_lost_points_to_no_deleted_file(tmp_path):
+    engine = tmp_path / "towtank-engine"
+    engine.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo "towtank-engine 0 (release, fake, none, rustc, commit none)"\n'
+    )
+    engine.chmod(0o755)
+    done = study.towtank("load", "-n", "1", "-c", "1", "http://127.0.0.1:9/", TOWTANK_ENGINE=str(engine))
+    assert done.returncode == 1, done.stderr
+    assert "--keep DIR" in done.stderr
+    assert "towtank-load-" not in done.stderr
+
+
 def test_ctrl_c_still_prints_the_summary(app):
     process = study.start("load", "-z", "30s", "-c", "1", "-q", "50", f"{app}/")
     study.wait_until(

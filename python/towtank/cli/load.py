@@ -95,7 +95,11 @@ def load(
         code = _drive(asked, keep.absolute(), as_csv=o == "csv")
     else:
         with tempfile.TemporaryDirectory(prefix="towtank-load-") as folder:
-            code = _drive(asked, Path(folder), as_csv=o == "csv")
+            try:
+                code = _drive(asked, Path(folder), as_csv=o == "csv")
+            except EngineError as error:
+                error.hint = "--keep DIR keeps what the engine itself says about it"  # the folder is gone now
+                raise
     raise typer.Exit(int(code))
 
 
@@ -122,11 +126,13 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
     import secrets
 
     from towtank.campaign import StopRequest, machine
-    from towtank.load.adhoc import AdhocError
+    from towtank.load.adhoc import refusal
     from towtank.load.binary import engine_build, find_engine, require_release
     from towtank.load.engine import EngineProcess, JobRefused
     from towtank.load.job import masked
 
+    asked.workload()  # options that contradict each other, before anything else
+    asked.resolve()
     build = engine_build(find_engine())
     require_release(build)
     job = asked.job(folder / "requests")
@@ -142,7 +148,7 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
         with StopRequest() as stop, engine:
             done, interrupted = _to_the_end(engine, asked, stop)
     except JobRefused as error:
-        raise AdhocError(error.message) from error
+        raise refusal(error.problems) from error
     during = machine.between(before, machine.now())
     if as_csv:
         from towtank.load.summary import write_csv

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import re
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +27,15 @@ LONGEST_S = 24 * 3600.0
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _TARGET = "target"
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
+_OPTION_OF = (
+    (re.compile(r"\.headers\.(.+)"), r"the header \1"),
+    (re.compile(r"\.(?:url|path)"), "the URL"),
+    (re.compile(r"\.body"), "the body"),
+    (re.compile(r"\.load\b.*"), "the load that -n, -c, -q, -z and --rate ask for"),
+    (re.compile(r"\.threads"), "-cpus"),
+    (re.compile(r"\.timeout_us"), "-t"),
+)
+"""End of a path in the job → what the user wrote it as."""
 
 
 class AdhocError(TowtankError):
@@ -108,6 +119,24 @@ class AdhocLoad:
             JobRequest("adhoc", self.seed, output, "load", self.workload(), {_TARGET: target}, generator)
         )
 
+    def resolve(self) -> None:
+        """Look the host up, so that a mistyped one is not loaded.
+
+        Raises
+        ------
+        AdhocError
+            It has no address.
+        """
+        parts = urlsplit(self._address()[0])
+        try:
+            socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            words = error.strerror if isinstance(error, OSError) else str(error)
+            raise AdhocError(
+                f"{self.url!r}: the host {parts.hostname!r} has no address ({words})",
+                hint="allowed is http://host[:port]/path, with a host that this machine can resolve",
+            ) from error
+
     def _closed(self) -> ClosedLoad:
         users = self.users if self.users is not None else DEFAULT_USERS
         requests = self.requests if self.requests is not None else DEFAULT_REQUESTS
@@ -161,7 +190,11 @@ class AdhocLoad:
             port = parts.port
         except ValueError as error:
             raise AdhocError(f"{self.url!r} is not a URL: {error}") from error
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme == "https":
+            raise AdhocError(
+                f"{self.url!r}: https cannot be loaded yet", hint="allowed is http://host[:port]/path"
+            )
+        if parts.scheme != "http" or not parts.hostname:
             raise AdhocError(
                 f"{self.url!r} is not a URL that can be loaded; allowed is http://host[:port]/path",
                 hint="write the URL last, after all options",
@@ -201,6 +234,18 @@ def headers_from(
             raise AdhocError(f'-H {line!r} is not a header; allowed is -H "Name: value"')
         headers[name.strip().lower()] = value.strip()
     return headers
+
+
+def refusal(problems: Sequence[str]) -> AdhocError:
+    """Say why the engine refuses a job in the words of who asked for the load, who never saw the job."""
+    for problem in problems:
+        path, colon, words = problem.partition(": ")
+        if colon and path.startswith("$"):
+            for pattern, option in _OPTION_OF:
+                if match := pattern.search(path):
+                    return AdhocError(f"{match.expand(option)} cannot be used: {words}")
+            return AdhocError(f"this load cannot be driven: {words}")
+    return AdhocError(f"this load cannot be driven: {'; '.join(problems) or 'the engine does not say why'}")
 
 
 def _literal(text: str) -> str:

@@ -95,7 +95,19 @@ class _Heard:
 
 
 class JobRefused(EngineError):  # noqa: N818 - the field's word
-    """The engine understood the job and refuses it; it would refuse it again."""
+    """The engine understood the job and refuses it; it would refuse it again.
+
+    Parameters
+    ----------
+    message : str
+    hint : str, optional
+    problems : sequence of str
+        What it said, each with its path in the job: ``$.targets.app: …``.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, problems: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
 
 
 class EngineProcess:
@@ -203,7 +215,11 @@ class EngineProcess:
         if self._heard.ready is None:
             failure = self._failure("ended before it was ready")
             if self._process is not None and self._process.returncode == BAD_JOB_EXIT_CODE:
-                raise JobRefused(f"the engine refuses the job{self._said()}", hint=failure.hint) from failure
+                with self._changed:
+                    problems = tuple(self._heard.errors)
+                raise JobRefused(
+                    f"the engine refuses the job{self._said()}", hint=failure.hint, problems=problems
+                ) from failure
             raise failure
         return self._heard.ready
 

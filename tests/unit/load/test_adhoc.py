@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towtank.load.adhoc import AdhocError, AdhocLoad, headers_from
+from towtank.load.adhoc import AdhocError, AdhocLoad, headers_from, refusal
 from towtank.load.summary import CSV_HEADER, Summary, render, summarise, write_csv
 
 
@@ -65,6 +65,7 @@ def test_without_keepalive_each_iteration_is_new(tmp_path):
         (AdhocLoad("localhost", method="BREW"), "-m BREW"),
         (AdhocLoad("ftp://localhost"), "not a URL that can be loaded"),
         (AdhocLoad("http://localhost:port"), "is not a URL"),
+        (AdhocLoad("https://localhost"), "https cannot be loaded"),
         (AdhocLoad("http://"), "not a URL that can be loaded"),
         (AdhocLoad("localhost", rate_per_s=5, rate_per_user_per_s=1), "-q bounds workers"),
     ],
@@ -72,6 +73,31 @@ def test_without_keepalive_each_iteration_is_new(tmp_path):
 def test_what_cannot_be_is_said(asked, words, tmp_path):
     with pytest.raises(AdhocError, match=words):
         asked.job(tmp_path)
+
+
+def test_a_host_without_an_address_is_said():
+    AdhocLoad("http://127.0.0.1:9/").resolve()
+    AdhocLoad("[::1]:9").resolve()
+    for url in ("notaurl.invalid", "http://a b/", f"http://{'a' * 70}.invalid/"):
+        with pytest.raises(AdhocError, match="has no address"):
+            AdhocLoad(url).resolve()
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ("$.workloads[0].journey.steps[0].request.headers.x: a control character", "the header x cannot"),
+        ("$.targets.target.instances[0].url: no valid port", "the URL cannot be used: no valid port"),
+        ("$.workloads[0].journey.steps[0].request.path: a blank", "the URL cannot be used: a blank"),
+        ("$.workloads[0].load.max_in_flight: more than 5", "the load that -n"),
+        ("$.seed: odd", "this load cannot be driven: odd"),
+    ],
+)
+def test_a_refused_job_is_said_in_the_users_words(problem, words):
+    error = refusal([problem, "$.targets: more"])
+    assert error.exit_code == 2
+    assert error.message.startswith(words)
+    assert "$" not in error.message
 
 
 def test_headers_as_hey_sends_them():
