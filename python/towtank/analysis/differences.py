@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from towtank.analysis import independent, paired
+from towtank.analysis import independent, paired, sentences
 from towtank.analysis.intervals import (
     FloatArray,
     Interval,
+    fewest_for_ranks,
     has_no_variation,
     mean_interval,
     median_interval,
@@ -109,7 +110,7 @@ def between_blocks(
             1, estimate=float(low[0]), direction=int(sign[0]), reason="one complete block: no variation known"
         )
     if has_no_variation(low):
-        return _by_signs(low, high, sign, confidence=confidence, why="the same difference in every block")
+        return _by_signs(low, high, sign, confidence=confidence, why=_why_same(described, first, second))
     pilot = None if pilot_blocks is None else pilot_spread(low, blocks, pilot_blocks=pilot_blocks)
     return _by_t(low, confidence=confidence, rng=rng, pilot=pilot)
 
@@ -233,9 +234,13 @@ def _by_signs(
     """Exact sign test, and the exact rank interval of the median difference."""
     n = low.size
     interval = median_interval(high, confidence=confidence, lower=low)
-    reason = f"{why}; by signs and the median difference"
+    reason = why
     if interval is None:
-        reason += f"; {n} blocks are too few for a {confidence * 100:.4g} % interval by ranks"
+        needed = fewest_for_ranks(confidence=confidence)
+        same = not bool(np.any(sign))
+        reason += (
+            f"; {needed} complete blocks are needed {'to call it equivalent' if same else 'for an interval'}"
+        )
     lower, upper = _median(low), _median(high)
     estimate = lower if lower == upper and math.isfinite(lower) else None
     return Difference(
@@ -282,6 +287,14 @@ def _median(values: FloatArray) -> float:
     if math.isfinite(lower) and math.isfinite(upper):
         return (lower + upper) / 2
     return lower if math.isinf(lower) else upper
+
+
+def _why_same(described: Variable, first: list[Quantity], second: list[Quantity]) -> str:
+    """Say what is equal where no block differs from another."""
+    values = [q.value for q in (*first, *second) if q.value is not None]
+    if has_no_variation(values):
+        return f"{sentences.value(described, values[0])} in every run of both"
+    return "the same difference in every block"
 
 
 def _why_ranks(described: Variable, first: list[Quantity], second: list[Quantity]) -> str:

@@ -154,6 +154,15 @@ def median_ranks(n: int, *, confidence: float) -> tuple[int, int, float] | None:
     return rank, n + 1 - rank, float(coverage[good[-1]])
 
 
+def fewest_for_ranks(*, confidence: float) -> int:
+    """Fewest values whose smallest and largest enclose the median with this confidence: 6 for 95 %."""
+    check_confidence(confidence)
+    n = 2
+    while median_ranks(n, confidence=confidence) is None:
+        n += 1
+    return n
+
+
 def median_interval(
     values: npt.ArrayLike, *, confidence: float, lower: npt.ArrayLike | None = None
 ) -> Interval | None:

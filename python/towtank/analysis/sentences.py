@@ -6,10 +6,14 @@ Numbers inside are logs, shares and seconds; here they become "0.62 ×", "1.2 po
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from towtank.analysis.differences import Difference
-from towtank.analysis.model import VerdictWord
-from towtank.variables import Variable
+from towtank.units import format_bytes, format_duration, format_number
+
+if TYPE_CHECKING:
+    from towtank.analysis.differences import Difference
+    from towtank.analysis.model import VerdictWord
+    from towtank.variables import Variable
 
 _NOUNS = {
     "CPU": "CPU use",
@@ -131,6 +135,23 @@ def ratio(value: float) -> str:
         return significant(value)
     decimals = min(5, max(3, 1 - math.floor(math.log10(near))))
     return f"{value:.{decimals}f}".rstrip("0").rstrip(".")
+
+
+def value(described: Variable, number: float) -> str:
+    """Show a value with its unit: "12.3 ms", "100 %"."""
+    match described.unit:
+        case "s":
+            return format_duration(number)
+        case "ratio":
+            return percent(number)
+        case "bytes" | "bytes_per_s":
+            return format_bytes(number) + ("/s" if described.unit == "bytes_per_s" else "")
+        case "per_s":
+            return f"{format_number(number)}/s"
+        case "cores":
+            return f"{format_number(number)} cores"
+        case _:
+            return format_number(number)
 
 
 def percent(ratio: float) -> str:

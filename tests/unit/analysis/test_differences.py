@@ -77,7 +77,8 @@ def test_the_same_everywhere_is_said_by_ranks(n):
     assert found.p_value == 1.0
     assert (found.interval is not None) == (n >= 6)
     assert not found.ranks_only
-    assert "same difference in every block" in found.reason
+    needed = "; 6 complete blocks are needed to call it equivalent" if n < 6 else ""
+    assert found.reason == f"100 % in every run of both{needed}"
     if n >= 6:
         assert (found.interval.low, found.interval.high) == (0, 0)
 
@@ -207,3 +208,13 @@ def test_listed_designs_with_failures_use_ranks():
     assert found.direction == -1
     assert found.interval is None
     assert found.p_value == pytest.approx(2 / math.comb(16, 8))
+
+
+def test_what_is_equal_everywhere_is_said_in_its_unit_with_what_is_missing():
+    family = between_blocks(
+        GOODPUT, blocks(*[1.0] * 7), blocks(*[1.0] * 7), confidence=0.9875, rng=np.random.default_rng(0)
+    )
+    assert family.reason == "100 % in every run of both; 8 complete blocks are needed to call it equivalent"
+    apart = compared(blocks(*[2.0] * 3), blocks(*[1.0] * 3))
+    assert apart.reason == "the same difference in every block; 6 complete blocks are needed for an interval"
+    assert compared(blocks(*[0.012] * 6), blocks(*[0.012] * 6)).reason == "12 ms in every run of both"

@@ -170,7 +170,7 @@ def _rows(
             "effect": size(c) or "–",
             "interval": effect_interval(c) or "–",
             "verdict": c.verdict or "",
-            "reason": "" if _bounded(c) else shorten(clean(c.reason or "no interval"), 90),
+            "reason": "" if _bounded(c) else shorten(clean(c.reason.partition(";")[0] or "no interval"), 60),
         }
         for label, c in zip(labels, comparisons, strict=True)
     ]
