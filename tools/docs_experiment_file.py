@@ -74,8 +74,10 @@ language, for journeys: it is worked out for each request.
   none of the earlier ones.
 - **`answer`** declares what is claimed. Its `baseline` is a treatment, or a level of one factor: then every
   treatment is compared with the one that differs in nothing else. A design that cannot decide its claims is
-  refused.
-- **`reset`** must be written, be it `none`, where a deployment outlives a run or a fixture exists.
+  refused; for `collapsed` that is one with fewer than 7 repetitions (a single claim at 95 %). `towtank plan` names the
+  method of every claim.
+- **`reset`** must be written, be it `none`, where a deployment outlives a run or a fixture exists. Its copies are
+  read from the experiment's folder, `{{data}}` or a fixture, and written to `{{data}}` or a fixture.
 - **Profiles** change sizes and places: `repetitions`, levels of existing factors (with `exclude` and `include` for
   them), existing deployments, workloads and fixtures, `prepare`, `reset`, `settle`, `observe`, `generator`,
   `max_invalid_repeats`. Mappings are merged key by key, everything else is replaced. They cannot touch `question`,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from towtank.design.answer import contrasts as declared_contrasts
+from towtank.design.methods import separately_deployed_once
+from towtank.design.methods import within_blocks as paired
 from towtank.design.plan import Plan, Treatment
 
 
@@ -51,12 +53,8 @@ def is_blocked(plan: Plan) -> bool:
 
 
 def within_blocks(plan: Plan, contrast: Contrast) -> bool:
-    """Whether a contrast is taken within blocks.
-
-    Not when runs are listed, and not between deployments that live as long as the experiment: all runs of one of
-    them lie together in time, so equal block numbers are no pairs.
-    """
-    return is_blocked(plan) and not shares_one_deployment_each(contrast)
+    """Whether a contrast is taken within blocks, as `design.methods` decides it for the plan as well."""
+    return paired(plan.experiment, contrast.treatment.spec, contrast.baseline.spec)
 
 
 def shares_one_deployment_each(contrast: Contrast) -> bool:
@@ -65,7 +63,4 @@ def shares_one_deployment_each(contrast: Contrast) -> bool:
     Two treatments that differ in something else than a deployment that lives as long as the experiment are run on
     the same deployment: their contrast has no deployment in it.
     """
-    first, second = contrast.treatment.spec, contrast.baseline.spec
-    outlives = "once" in (first.deploy, second.deploy)
-    same = first.deployment_name == second.deployment_name and first.deployment == second.deployment
-    return outlives and not same
+    return separately_deployed_once(contrast.treatment.spec, contrast.baseline.spec)

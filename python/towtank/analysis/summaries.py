@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,7 +61,9 @@ class RunData:
     samples: pd.DataFrame
 
 
-def summarise_run(folder: RunTables, *, wanted: Iterable[str] = ()) -> RunData:
+def summarise_run(
+    folder: RunTables, *, wanted: Iterable[str] = (), step_limits_s: Mapping[str, float] | None = None
+) -> RunData:
     """Summarise one run from its count tables.
 
     Parameters
@@ -69,6 +71,8 @@ def summarise_run(folder: RunTables, *, wanted: Iterable[str] = ()) -> RunData:
     folder : RunTables
     wanted : iterable of str
         Response variables beyond the standard ones: primaries, SLOs.
+    step_limits_s : mapping, optional
+        Step → its own timeout; without, the longest of the run.
 
     Returns
     -------
@@ -95,8 +99,12 @@ def summarise_run(folder: RunTables, *, wanted: Iterable[str] = ()) -> RunData:
         ),
     }
     values |= {name: latency_value(name, latency, limit_s=limit_s) for name in names if name not in values}
+    limits = step_limits_s or {}
     steps = tuple(
-        (step, {name: latency_value(name, part, limit_s=limit_s) for name in STEP_VARIABLES})
+        (
+            step,
+            {name: latency_value(name, part, limit_s=limits.get(step, limit_s)) for name in STEP_VARIABLES},
+        )
         for index, step in enumerate(counts.steps)
         if (part := counts.distribution(counts.in_window & (counts.step == index))).n
     )
@@ -113,7 +121,7 @@ def latency_value(name: str, latency: Distribution, *, limit_s: float) -> Quanti
         requests, goodput, error_ratio, mean, min, median, max, p…, each also with `_ok`.
     latency : Distribution
     limit_s : float
-        The timeout, seconds: what a percentile among failures is said to be above of.
+        The longest timeout, seconds: what a percentile among failures is said to be above of.
     """
     described = variable(name)
     if latency.n == 0 and name != "requests":

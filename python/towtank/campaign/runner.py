@@ -27,7 +27,7 @@ from towtank.campaign.settle import Settled, settle
 from towtank.campaign.stopping import StopRequest
 from towtank.campaign.validity import Observation, judge
 from towtank.clock import RunClock, boot_id
-from towtank.design.load_shape import duration_s
+from towtank.design.load_shape import duration_s, longest_timeout_s
 from towtank.design.model import Request, Step, TreatmentSpec
 from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
@@ -114,7 +114,7 @@ def carry_out(frame: Frame, planned: PlannedRun, treatment: Treatment, attempt: 
     writer = RunWriter.create(
         frame.results, planned, attempt, experiment=frame.experiment, treatment_label=treatment.label,
         levels=treatment.levels, workload=spec.workload_name, load_model=spec.workload.load.model,
-        timeout_us=round(spec.workload.timeout * 1e6), versions=dict(frame.versions),
+        timeout_us=round(longest_timeout_s(spec.workload) * 1e6), versions=dict(frame.versions),
         environment_digest=frame.environment_digest,
         stages=tuple(
             StageWindow(workload=spec.workload_name, name=s.name, start_us=s.start_us, end_us=s.end_us)
@@ -320,8 +320,7 @@ class _Attempt:
     def _longest_s(self, ready: Ready) -> float:
         """When an engine that has not finished counts as lost."""
         load = self._spec.workload.load
-        steps = [step for step in self._spec.workload.journey.steps if isinstance(step, Request)]
-        timeout = max([self._spec.workload.timeout, *(step.timeout or 0.0 for step in steps)])
+        timeout = longest_timeout_s(self._spec.workload)
         graceful = getattr(load, "graceful", 0.0)
         return START_AHEAD_S + duration_s(load) + graceful + timeout + flush_timeout_s(ready.due or 0)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from towtank.design import Forecast, Plan, Power, Treatment
+    from towtank.design.answer import Claim
     from towtank.design.load_shape import Expected
 
 MOST_BLOCKS = 12
@@ -47,9 +48,7 @@ def _data(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str
 
     whole = json.loads(made.to_json())
     whole.pop("files")
-    decision = (
-        None if decides is None else {**asdict(decides), "check_can_confirm": decides.check_can_confirm}
-    )
+    decision = None if decides is None else asdict(decides)
     return {**whole, "notes": list(remarks), "forecast": asdict(takes), "decides": decision}
 
 
@@ -182,15 +181,36 @@ def _decision(made: Plan, decides: Power | None) -> list[str]:
     answer = made.experiment.answer
     primary = ", ".join(answer.primary) if answer else ""
     lines = [
-        f"decides: {decides.claims} claims ({primary}), together at {1 - decides.alpha:.3g} confidence, by Holm",
-        f"  {decides.method}: no smallest p-value, it depends on the variance only",
+        f"decides: {len(decides.claims)} claims ({primary}), together at {1 - decides.alpha:.3g} confidence, by Holm"
     ]
-    if decides.smallest_check_p is None:
-        lines.append(f"  {decides.check} as a check: from 8 blocks on, here are {decides.blocks}")
+    alike: dict[tuple[object, ...], list[Claim]] = {}
+    for claim in decides.claims:
+        key = (claim.method, claim.check, claim.smallest_p, claim.smallest_check_p)
+        alike.setdefault(key, []).append(claim)
+    for claims in alike.values():
+        lines += _method(decides, claims, everything=len(alike) == 1)
+    return lines
+
+
+def _method(decides: Power, claims: list[Claim], *, everything: bool) -> list[str]:
+    """Lines about claims that are decided alike."""
+    from towtank.design.problems import listing
+
+    one = claims[0]
+    about = ""
+    if not everything:
+        pairs = dict.fromkeys(f"{c.treatment} against {c.baseline}" for c in claims)
+        about = f"{', '.join(dict.fromkeys(c.variable for c in claims))} ({listing(pairs, most=6)}): "
+    if one.smallest_p is None:
+        lines = [f"  {about}{one.method}: no smallest p-value, it depends on the variance only"]
     else:
-        can = "can confirm" if decides.check_can_confirm else "cannot confirm"
+        lines = [f"  {about}{one.method}: smallest adjusted p-value {one.smallest_p:.2g}"]
+    if one.smallest_check_p is not None:
+        can = "can confirm" if one.check_can_confirm else "cannot confirm"
         lines.append(
-            f"  {decides.check} as a check: smallest adjusted p-value {decides.smallest_check_p:.2g}, "
+            f"  {one.check} as a check: smallest adjusted p-value {one.smallest_check_p:.2g}, "
             f"so it {can} a claim at {decides.alpha:.3g}"
         )
+    elif one.check:
+        lines.append(f"  {one.check} as a check: from 8 blocks on, here are {decides.blocks}")
     return lines

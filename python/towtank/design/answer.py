@@ -1,19 +1,18 @@
-"""What a design can decide: its contrasts, the size of its family of claims, and the smallest p-value it can reach."""
+"""What a design can decide: its contrasts, its family of claims, and by which method, from which p-value on."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from towtank.design.factors import level_key
+from towtank.design.methods import method
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
 from towtank.design.plan import Plan, Treatment
+from towtank.variables import variable
 
-PERMUTATION_BLOCKS = 8
-"""From so many blocks on the sign-flip permutation is used as a check (DESIGN §8)."""
 MOST_CONTRASTS = 10_000
 """A larger family of claims cannot reach significance, nor be read."""
 LEAST_BLOCKS = 2
@@ -69,6 +68,39 @@ def _baseline_factor(baseline: str, treatments: Sequence[Treatment]) -> str:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """One contrast on one primary variable, and how it will be decided.
+
+    Parameters
+    ----------
+    treatment, baseline, variable : str
+    method, check : str
+        As the analysis will choose them.
+    unit : str
+        What n counts: blocks, or runs a side.
+    least : int
+        Blocks (or runs a side) below which no outcome can confirm the claim.
+    smallest_p : float or None
+        Smallest two-sided p-value, adjusted by Holm for the whole family; None when the data alone bound it.
+    smallest_check_p : float or None
+        The same of the check: 2 / 2^blocks (within blocks) or 2 / C(2n, n) (samples); None when there is no check.
+    check_can_confirm : bool
+        Whether the check can reach significance with it.
+    """
+
+    treatment: str
+    baseline: str
+    variable: str
+    method: str
+    check: str
+    unit: str
+    least: int
+    smallest_p: float | None
+    smallest_check_p: float | None
+    check_can_confirm: bool
+
+
+@dataclass(frozen=True)
 class Power:
     """What the design can reach before any run is made.
 
@@ -76,30 +108,15 @@ class Power:
     ----------
     blocks : int
         Planned blocks; of the pilot, when they are adaptive.
-    claims : int
-        Size of the confirmatory family: contrasts × primary variables.
     alpha : float
         1 − confidence.
-    smallest_check_p : float or None
-        Smallest two-sided p-value of the permutation check, 2 / 2^blocks (paired) or 2 / C(2n, n) (listed), adjusted by
-        Holm for the whole family; None below `PERMUTATION_BLOCKS` blocks, where there is no check.
-
-    Notes
-    -----
-    The primary method, a t-test on blocks (or Welch's), has no smallest p-value: it depends on the variance only.
+    claims : tuple of Claim
+        The confirmatory family: contrasts × primary variables.
     """
 
     blocks: int
-    claims: int
     alpha: float
-    method: str
-    check: str
-    smallest_check_p: float | None
-
-    @property
-    def check_can_confirm(self) -> bool:
-        """Whether the check can reach significance for the smallest adjusted p-value."""
-        return self.smallest_check_p is not None and self.smallest_check_p <= self.alpha
+    claims: tuple[Claim, ...]
 
 
 def power(plan: Plan) -> Power | None:
@@ -107,21 +124,40 @@ def power(plan: Plan) -> Power | None:
     answer = plan.experiment.answer
     if answer is None:
         return None
-    claims = len(contrasts(answer, plan.treatments)) * len(answer.primary)
-    n = least_blocks(plan.experiment)
-    blocked = plan.experiment.order == "randomized-blocks"
-    smallest = None
-    if n >= PERMUTATION_BLOCKS or not blocked:
-        single = 2 / 2**n if blocked else 2 / math.comb(2 * n, n)
-        smallest = min(1.0, single * claims)
-    return Power(
-        blocks=n,
-        claims=claims,
-        alpha=1 - answer.confidence,
-        method="t-test on log ratios of blocks" if blocked else "Welch's t-test",
-        check="sign-flip permutation" if blocked else "Mann–Whitney",
-        smallest_check_p=smallest,
-    )
+    return power_of(plan.experiment, answer, plan.treatments)
+
+
+def power_of(experiment: ExperimentSpec, answer: Answer, treatments: Sequence[Treatment]) -> Power:
+    """Say what a design can decide.
+
+    Raises
+    ------
+    ValueError
+        The baseline is none; see `contrasts`.
+    """
+    n = least_blocks(experiment)
+    alpha = 1 - answer.confidence
+    specs = {t.id: t.spec for t in treatments}
+    pairs = contrasts(answer, treatments)
+    family = len(pairs) * len(answer.primary)
+
+    def adjusted(p: float | None) -> float | None:
+        return None if p is None else min(1.0, p * family)
+
+    found: list[Claim] = []
+    for name in answer.primary:
+        for first, second in pairs:
+            chosen = method(experiment, specs[first], specs[second], variable(name))
+            check_p = adjusted(chosen.smallest_check_p(n))
+            found.append(
+                Claim(
+                    treatment=first, baseline=second, variable=name, method=chosen.name, check=chosen.check,
+                    unit="blocks" if chosen.paired else "runs a side", least=chosen.least(alpha / max(family, 1)),
+                    smallest_p=adjusted(chosen.smallest_p(n)), smallest_check_p=check_p,
+                    check_can_confirm=check_p is not None and check_p <= alpha,
+                )
+            )  # fmt: skip
+    return Power(n, alpha, tuple(found))
 
 
 def least_blocks(experiment: ExperimentSpec) -> int:

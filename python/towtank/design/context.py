@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path as FolderPath
 
 from towtank.design.problems import Place, Problems, listing, nearest
 from towtank.design.tree import Mapping, Node, Scalar, Sequence, scalars
@@ -22,10 +23,13 @@ class FileContext:
     ----------
     root : Mapping
     problems : Problems
+    folder : Path
+        Of the experiment file, without symbolic links.
     """
 
     root: Mapping
     problems: Problems
+    folder: FolderPath
 
     def names(self, section: str) -> tuple[str, ...]:
         """Names that a section defines: deployments, workloads, fixtures."""

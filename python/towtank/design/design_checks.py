@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as SequenceType
 
-from towtank.design.answer import LEAST_BLOCKS, MOST_CONTRASTS, contrasts, least_blocks, most_blocks
+from towtank.design.answer import (
+    LEAST_BLOCKS,
+    MOST_CONTRASTS,
+    contrasts,
+    least_blocks,
+    most_blocks,
+    power_of,
+)
+from towtank.design.load_shape import may_end_in_warmup
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
 from towtank.design.order import plot_key
 from towtank.design.plan import Treatment
 from towtank.design.problems import Problems, listing, nearest
 from towtank.design.tree import Mapping
+from towtank.units import format_duration
 
 MAX_RUNS = 10_000
 """More do not fit into a lifetime of patience; counted before they are listed."""
@@ -111,6 +120,32 @@ def _check_answer(
             f"nothing can be compared with {answer.baseline!r}: no treatment differs from one of it in this factor "
             "only",
         )
+        return
+    _check_enough(root, spec, answer, treatments, problems)
+
+
+def _check_enough(
+    root: Mapping,
+    spec: ExperimentSpec,
+    answer: Answer,
+    treatments: SequenceType[Treatment],
+    problems: Problems,
+) -> None:
+    """Refuse claims that no outcome of so few blocks could confirm."""
+    if most_blocks(spec) < LEAST_BLOCKS:
+        return  # that has been said
+    for claim in power_of(spec, answer, treatments).claims:
+        if claim.least <= most_blocks(spec):
+            continue
+        reached = "" if claim.smallest_p is None else f" (smallest adjusted p-value {claim.smallest_p:.2g})"
+        problems.add(
+            root.key_place("repetitions" if "repetitions" in root.entries else "answer"),
+            "repetitions",
+            f"{most_blocks(spec)} repetitions cannot decide {claim.variable!r} at {answer.confidence:.4g} confidence: "
+            f"{claim.method}{reached}; it needs at least {claim.least} {claim.unit}",
+            f"write `repetitions: {claim.least}` or more, or leave {claim.variable!r} out of `primary`",
+        )
+        return
 
 
 def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment]) -> tuple[str, ...]:
@@ -128,6 +163,12 @@ def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatmen
         found.append("no `answer`: the report explores and claims nothing")
     if not any(t.spec.observe for t in treatments):
         found.append("no `observe`: the report cannot show why treatments differ")
+    found += dict.fromkeys(
+        f"workload {t.spec.workload_name!r} stops by count, perhaps within its warm-up of "
+        f"{format_duration(t.spec.workload.load.warmup)}: then the measured window is empty"
+        for t in treatments
+        if may_end_in_warmup(t.spec.workload.load)
+    )
     lifetimes = {t.spec.deploy for t in treatments}
     if "per-block" in lifetimes:
         found.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from towtank.design.load_shape import Expected, duration_s, expected_requests
+from towtank.design.load_shape import Expected, duration_s, expected_requests, longest_timeout_s
 from towtank.design.model import ClosedLoad
 from towtank.design.order import plot_key
 from towtank.design.plan import Plan, Treatment
@@ -101,7 +101,7 @@ def forecast(plan: Plan) -> Forecast:
 def _treatment(treatment: Treatment) -> TreatmentForecast:
     spec = treatment.spec
     load = spec.workload.load
-    drain = load.graceful if isinstance(load, ClosedLoad) else spec.workload.timeout
+    drain = load.graceful if isinstance(load, ClosedLoad) else longest_timeout_s(spec.workload)
     return TreatmentForecast(
         treatment_id=treatment.id,
         requests=expected_requests(spec.workload),

@@ -25,7 +25,7 @@ class Library:
 
     def __init__(self, root: Path, shown_root: str, problems: Problems) -> None:
         self.files: dict[str, str] = {}
-        self._root = root.resolve()
+        self.root = root.resolve()
         self._shown_root = shown_root
         self._problems = problems
         self._read: dict[Path, Node | None] = {}
@@ -36,12 +36,12 @@ class Library:
             self._problems.add(place, path, "the path of a file is empty or has a null character in it")
             return None
         try:
-            real = (self._root / name).resolve()
+            real = (self.root / name).resolve()
             exists = real.is_file()
         except (OSError, RuntimeError, ValueError):
             self._problems.add(place, path, f"the path {name[:80]!r} leads nowhere")
             return None
-        if not real.is_relative_to(self._root):
+        if not real.is_relative_to(self.root):
             self._problems.add(
                 place,
                 path,
@@ -57,7 +57,7 @@ class Library:
         if not exists:
             self._problems.add(place, path, f"there is no file {name!r} in the experiment's folder")
             return None
-        inside = real.relative_to(self._root).as_posix()
+        inside = real.relative_to(self.root).as_posix()
         node, text = read_document(real, str(Path(self._shown_root) / inside), self._problems)
         self._read[real] = node
         self.files[inside] = text

@@ -6,7 +6,7 @@ import math
 import resource
 
 from towtank.design.journey import requests_of
-from towtank.design.load_shape import duration_s, peak, stops_by_count
+from towtank.design.load_shape import duration_s, ends_in_warmup, longest_timeout_s, peak, stops_by_count
 from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
 from towtank.design.tree import Mapping, Scalar, Sequence
@@ -35,6 +35,13 @@ def check_workload(node: Mapping, workload: Workload, path: Path, problems: Prob
             load_node.key_place("warmup"),
             joined((*load_path, "warmup")),
             f"a warm-up of {format_duration(load.warmup)} leaves nothing of a load of {format_duration(total)}",
+        )
+    elif ends_in_warmup(load):
+        problems.add(
+            load_node.key_place("warmup"),
+            joined((*load_path, "warmup")),
+            f"all of `max_arrivals` are due within a warm-up of {format_duration(load.warmup)}: nothing is measured",
+            "shorten the warm-up, or raise `max_arrivals`",
         )
     if total > LONGEST_S:
         problems.add(
@@ -112,8 +119,9 @@ def _check_in_flight(
         )
     if load.max_in_flight is not None:
         return
+    timeout = longest_timeout_s(workload)
     in_flight = min(
-        math.ceil(peak(load) * min(workload.timeout, duration_s(load))), load.max_arrivals or MOST_ARRIVALS
+        math.ceil(peak(load) * min(timeout, duration_s(load))), load.max_arrivals or MOST_ARRIVALS
     )
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # the engine raises its own soft limit up to this
     descriptors = math.inf if hard == resource.RLIM_INFINITY else hard - RESERVED_DESCRIPTORS
@@ -122,7 +130,7 @@ def _check_in_flight(
         problems.add(
             place,
             joined(path),
-            f"{peak(load):g}/s × a timeout of {format_duration(workload.timeout)} "
+            f"{peak(load):g}/s × a timeout of {format_duration(timeout)} "
             f"can be {in_flight:,} requests in flight; "
             f"this machine has {what} for {limit:,.0f}",
             "set `max_in_flight`, with `when_full: queue` or `drop`",

@@ -105,6 +105,34 @@ def duration_s(load: Load) -> float:
     return math.fsum(piece.duration_s for piece in pieces(load))
 
 
+def may_end_in_warmup(load: Load) -> bool:
+    """Tell whether a load that stops by count may do so before its warm-up is over.
+
+    Even arrivals come when they are due; all others may come sooner.
+    """
+    if load.warmup <= 0 or not stops_by_count(load):
+        return False
+    return ends_in_warmup(load) or not (isinstance(load, OpenLoad) and load.arrivals == "uniform")
+
+
+def ends_in_warmup(load: Load) -> bool:
+    """Tell whether all even arrivals of a load that stops by count are due within its warm-up."""
+    if not isinstance(load, OpenLoad) or load.max_arrivals is None or load.arrivals != "uniform":
+        return False
+    return _arrivals_until(load, load.warmup) > load.max_arrivals - 1
+
+
+def _arrivals_until(load: OpenLoad, end_s: float) -> float:
+    """∫ rate dt from the start."""
+    arrivals = 0.0
+    for piece in pieces(load):
+        part = min(max(end_s, 0.0), piece.duration_s) / piece.duration_s if piece.duration_s > 0 else 0.0
+        reached = piece.start + (piece.end - piece.start) * part
+        arrivals += (piece.start + reached) / 2 * part * piece.duration_s
+        end_s -= piece.duration_s
+    return arrivals
+
+
 def expected_arrivals(load: Load) -> float | None:
     """Arrivals of an open load in closed form, ∫ rate dt (the mean for Poisson); None for a closed one."""
     if not isinstance(load, OpenLoad):
@@ -116,6 +144,24 @@ def expected_arrivals(load: Load) -> float | None:
 def peak(load: Load) -> float:
     """Highest arrival rate (per second) or number of users."""
     return max((max(p.start, p.end) for p in pieces(load)), default=0.0)
+
+
+def step_timeouts_s(workload: Workload) -> dict[str, float]:
+    """Timeout of every request of a journey, nested choices included: its own, or else the workload's."""
+    found: dict[str, float] = {}
+    waiting = list(workload.journey.steps)
+    while waiting:
+        step = waiting.pop(0)
+        if isinstance(step, Request):
+            found[step.name] = workload.timeout if step.timeout is None else step.timeout
+        else:
+            waiting += [below for option in step.choose for below in option.steps]
+    return found
+
+
+def longest_timeout_s(workload: Workload) -> float:
+    """Bound above which nothing is known of a latency: the longest timeout of any step."""
+    return max(step_timeouts_s(workload).values(), default=workload.timeout)
 
 
 def steps_per_iteration(journey: Journey) -> tuple[float, float, float]:
@@ -174,7 +220,7 @@ def expected_requests(workload: Workload) -> Expected:
         exact = low == high and load.arrivals == "uniform"
         return Expected(arrivals * mean, arrivals * mean, exact=exact)
     user_seconds = math.fsum(piece.area for piece in pieces(load))
-    slowest = high * (workload.timeout + _longest(journey.think)) + _longest(load.pacing)
+    slowest = high * (longest_timeout_s(workload) + _longest(journey.think)) + _longest(load.pacing)
     fewest = user_seconds / slowest if slowest > 0 and math.isfinite(slowest) else 0.0
     bounds = [user_seconds / fastest] if (fastest := _fastest_iteration_s(load, journey)) > 0 else []
     if load.iterations is not None:

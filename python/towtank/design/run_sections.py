@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from towtank.design.context import FileContext
+from towtank.design.copies import check_copies
 from towtank.design.experiment_file import ObserveFile
 from towtank.design.model import Generator, Hook, Observe, Reset, Settle
 from towtank.design.problems import listing, nearest, shown
@@ -36,6 +37,7 @@ def read_reset(node: Node, path: Path, context: FileContext) -> Reset | Literal[
         return None
     context.check_placeholders(node, path)
     reset = validated(Reset, node, path, context.holder(path), context.problems)
+    check_copies(node, path, context)
     if reset is None or reset.run is not None or (reset.copy_files and not reset.verify):
         return reset
     message = (

@@ -57,7 +57,7 @@ RUNS = {
     "load_start_utc": ("TIMESTAMP", "zero of the run clock, UTC"),
     "workload": ("VARCHAR", "name of the workload"),
     "load_model": ("VARCHAR", "`open` or `closed`"),
-    "timeout_us": ("BIGINT", "the workload's timeout, µs"),
+    "timeout_us": ("BIGINT", "the longest timeout of any step, µs"),
     "window_start_us": ("BIGINT", "end of the warm-up on the run clock, µs"),
     "window_end_us": ("BIGINT", "end of the schedule on the run clock, µs"),
     "drained_us": ("BIGINT", "when the last request was over, µs"),

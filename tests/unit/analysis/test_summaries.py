@@ -86,6 +86,13 @@ def test_steps():
     assert steps["get"]["requests"].value == 7
 
 
+def test_a_bound_of_a_step_is_its_own_timeout():
+    slow = [*REQUESTS, Req(1_500_000, 3_000_000, "timeout:first_byte", None, step="put")] * 2
+    found = dict(summarise_run(FakeRun(slow), step_limits_s={"put": 0.5}).steps)
+    assert (found["put"]["max"].value, found["put"]["max"].above) == (0.5, True)
+    assert (found["get"]["max"].value, found["get"]["max"].above) == (2.0, True), "the longest of the run"
+
+
 def test_cpu_is_time_weighted_over_the_window_and_summed_over_instances():
     rows = [
         (t * S // 2, "process", name, "cpu_cores", value)

@@ -71,7 +71,10 @@ def test_plan_as_json_is_complete(engine):
     assert len(data["runs"]) == 32
     assert data["experiment"]["profile"] == "laptop"
     assert data["forecast"]["deployments"] == 8
-    assert data["decides"]["smallest_check_p"] is None
+    claim = data["decides"]["claims"][0]
+    assert claim["smallest_check_p"] is None
+    assert claim["check_can_confirm"] is False
+    assert claim["method"] == "t-test on log ratios within blocks"
     assert "files" not in data
 
 

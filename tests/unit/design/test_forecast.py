@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towtank.design import contrasts, forecast, power
-from towtank.design.load_shape import duration_s, expected_requests, pieces, steps_per_iteration
+from towtank.design.load_shape import (
+    duration_s,
+    expected_requests,
+    longest_timeout_s,
+    pieces,
+    step_timeouts_s,
+    steps_per_iteration,
+)
 from towtank.design.model import Journey, Workload
+from towtank.errors import DesignError
 
 ONE = {"steps": [{"name": "a"}]}
 
@@ -142,13 +150,13 @@ def test_contrasts_with_a_treatment_a_level_and_all_pairs(small):
 def test_the_smallest_p_value_of_the_check(small):
     plan = small(("repetitions: 3", "repetitions: 8"), ("primary: [p95]", "primary: [p95, goodput]"))
     can = power(plan)
-    assert (can.claims, can.blocks) == (2, 8)
-    assert can.smallest_check_p == 2 * 2 / 2**8
-    assert can.check_can_confirm
-    assert power(small()).smallest_check_p is None, "no permutation check below 8 blocks"
+    assert (len(can.claims), can.blocks) == (2, 8)
+    assert can.claims[0].smallest_check_p == 2 * 2 / 2**8
+    assert can.claims[0].check_can_confirm
+    assert power(small()).claims[0].smallest_check_p is None, "no permutation check below 8 blocks"
     listed = power(small(("seed: 1", "order: listed")))
-    assert listed.smallest_check_p == 2 / math.comb(6, 3)
-    assert not listed.check_can_confirm
+    assert listed.claims[0].smallest_check_p == 2 / math.comb(6, 3)
+    assert not listed.claims[0].check_can_confirm
     adaptive = power(small(("repetitions: 3", "repetitions: {at_least: 9, at_most: 30, until: {p95: 10%}}")))
     assert adaptive.blocks == 9
     assert power(small(("answer: {primary: [p95], baseline: a}\n", ""))) is None
@@ -161,3 +169,46 @@ def test_all_pairs_of_very_many_treatments_are_refused(small):
             ("baseline: a", "contrasts: all-pairs"),
             ("factors: {deployment: [a, b]}", f"factors: {{deployment: [a], x: [{levels}]}}"),
         )
+
+
+def test_the_longest_timeout_is_of_any_step_however_deep():
+    deep = {"choose": [{"steps": [{"choose": [{"steps": [{"name": "slow", "timeout": "5s"}]}]}]}]}
+    load = {"model": "open", "rate": 10, "duration": "10s"}
+    one = workload(load, {"steps": [{"name": "fast", "timeout": "100ms"}, deep, {"name": "plain"}]}, "200ms")
+    assert step_timeouts_s(one) == {"fast": 0.1, "plain": 0.2, "slow": 5.0}
+    assert longest_timeout_s(one) == 5.0
+    own = workload(load, {"steps": [{"name": "fast", "timeout": "100ms"}]}, "30s")
+    assert longest_timeout_s(own) == 0.1, "no step is left to the workload's timeout"
+
+
+LOAD = "load: {model: open, rate: 10/s, duration: 10s, warmup: 1s}"
+
+
+@pytest.mark.parametrize(
+    ("load", "noted"),
+    [
+        ("model: closed, users: 2, duration: 10s, warmup: 1s", False),
+        ("model: closed, users: 2, duration: 10s, iterations: 5", False),
+        ("model: closed, users: 2, duration: 10s, iterations: 5, warmup: 1s", True),
+        ("model: closed, users: 2, iterations_per_user: 5, warmup: 1s", True),
+        ("model: open, rate: 10/s, max_arrivals: 11, warmup: 1s", False),
+        ("model: open, rate: 10/s, max_arrivals: 100, arrivals: poisson, warmup: 1s", True),
+    ],
+)
+def test_a_count_that_may_end_in_the_warmup_is_noted(small, load, noted):
+    plan = small((LOAD, f"load: {{{load}}}"))
+    text = "workload 'w' stops by count, perhaps within its warm-up of 1 s: then the measured window is empty"
+    assert (text in plan.notes) == noted
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "model: open, rate: 10/s, max_arrivals: 10, warmup: 1s",
+        "model: open, stages: [{rate: 20/s, ramp: 2s}, {rate: 20/s, hold: 9s}], max_arrivals: 39, warmup: 3s",
+    ],
+)
+def test_a_count_that_ends_in_the_warmup_for_certain_is_refused(small, load):
+    with pytest.raises(DesignError, match="are due within a warm-up of") as caught:
+        small((LOAD, f"load: {{{load}}}"))
+    assert caught.value.problems[0].path == "workloads.w.load.warmup"
