@@ -182,6 +182,10 @@ def _csv_row(row: Mapping[str, int | str | None]) -> list[str]:
 def _head(summary: Summary) -> Iterator[str]:
     rate = summary.answered / summary.elapsed_s if summary.elapsed_s > 0 else 0.0
     yield ""
+    if summary.requests and not summary.answered:
+        causes = ", ".join(f"{words} ({count})" for words, count in _causes(summary))
+        yield f"Every request failed: {causes}"
+        yield ""
     yield "Summary:"
     yield f"  Total:\t{summary.elapsed_s:.4f} secs"
     if summary.answered:
@@ -194,8 +198,9 @@ def _head(summary: Summary) -> Iterator[str]:
         f" ({summary.failed / summary.requests:.2%}), not in the times above" if summary.failed else ""
     )
     yield ""
-    yield f"  Total data:\t{summary.bytes_in} bytes"
-    yield f"  Size/request:\t{summary.bytes_in // max(1, summary.answered)} bytes"
+    yield f"  Received:\t{summary.bytes_in} bytes, head and body"
+    if summary.answered:
+        yield f"  Per answer:\t{summary.bytes_in // summary.answered} bytes"
     yield ""
 
 
@@ -211,16 +216,17 @@ def _histogram(summary: Summary) -> Iterator[str]:
 
 
 def _percentiles(summary: Summary) -> Iterator[str]:
-    if summary.requests == 0:
+    if summary.answered == 0:
         return
     failures = ", failures rank last" if summary.failed else ""
     yield f"Latency distribution (all requests{failures}):"
-    for percent in PERCENTILES:
-        value = summary.percentile(percent)
+    values = {percent: summary.percentile(percent) for percent in PERCENTILES}
+    for percent, value in values.items():
         if value is not None:
             yield f"  {percent:g}% in {value:.4f} secs"
-        else:
-            yield f"  {percent:g}% failed, > {format_duration(summary.timeout_s)}"
+    failed = [f"{percent:g}%" for percent, value in values.items() if value is None]
+    if failed:
+        yield f"  {', '.join(failed)} failed, > {format_duration(summary.timeout_s)}"
     yield ""
 
 
@@ -242,9 +248,15 @@ def _ends(summary: Summary) -> Iterator[str]:
         yield ""
     if summary.errors:
         yield "Error distribution:"
-        for outcome, count in sorted(summary.errors.items(), key=lambda pair: -pair[1]):
-            yield f"  [{count}]\t{OUTCOME_WORDS.get(outcome, outcome)}"
+        for words, count in _causes(summary):
+            yield f"  [{count}]\t{words}"
         yield ""
+
+
+def _causes(summary: Summary) -> list[tuple[str, int]]:
+    """Outcomes that are no answer, in words, most frequent first."""
+    ordered = sorted(summary.errors.items(), key=lambda pair: -pair[1])
+    return [(OUTCOME_WORDS.get(outcome, outcome), count) for outcome, count in ordered]
 
 
 def _phases(table: pa.Table, got: npt.NDArray[np.bool_]) -> Iterator[Phase]:
