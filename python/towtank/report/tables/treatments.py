@@ -32,9 +32,10 @@ def treatments(analysis: ExperimentAnalysis, names: Names) -> Table:
             numeric=True,
             explanation="valid runs in which the system collapsed: the treatment's result",
         ),
-        Column("Runs", numeric=True, explanation="runs behind the numbers; invalid ones were not counted"),
+        Column("Runs", numeric=True, explanation="valid runs behind the numbers, of those planned"),
     )
-    blocks = len({r.block for r in analysis.runs})
+    begun = len({r.block for r in analysis.runs})
+    blocks = max(begun, int(analysis.meta.get("blocks") or 0))
     rows = tuple(
         (_head(t, names), *(estimate(t.estimates.get(v)) for v in variables), _collapses(t), _runs(t, blocks))
         for t in analysis.treatments
@@ -77,13 +78,15 @@ def _collapses(t: TreatmentSummary) -> Cell:
 
 
 def _runs(t: TreatmentSummary, blocks: int) -> Cell:
-    """Valid runs; below, what was lost: invalid attempts, and blocks that have no valid run at all."""
+    """Valid runs of those planned; below, invalid attempts. A note counts the blocks without a valid run."""
     missing = max(0, blocks - t.n_valid)
-    parts = [f"{t.n_invalid} invalid"] if t.n_invalid else []
-    if missing:
-        parts.append(f"{missing} lost")
+    absent = f"{missing} {'block' if missing == 1 else 'blocks'} missing: begun without a valid run, or never begun"
     return Cell(
-        str(t.n_valid), detail=", ".join(parts), tone="unsure" if missing else "plain", sort=t.n_valid
+        f"{t.n_valid} of {blocks}",
+        detail=f"{t.n_invalid} invalid" if t.n_invalid else "",
+        note=absent if missing else "",
+        tone="unsure" if missing else "plain",
+        sort=t.n_valid,
     )
 
 
