@@ -200,7 +200,9 @@ def _method(decides: Power, claims: list[Claim], *, everything: bool) -> list[st
     about = ""
     if not everything:
         pairs = dict.fromkeys(f"{c.treatment} against {c.baseline}" for c in claims)
-        about = f"{', '.join(dict.fromkeys(c.variable for c in claims))} ({listing(pairs, most=6)}): "
+        some = len(pairs) < len({(c.treatment, c.baseline) for c in decides.claims})
+        which = f" ({listing(pairs, most=6)})" if some else ""
+        about = f"{', '.join(dict.fromkeys(c.variable for c in claims))}{which}: "
     if one.smallest_p is None:
         lines = [f"  {about}{one.method}: no smallest p-value, it depends on the variance only"]
     else:

@@ -57,14 +57,14 @@ class Method:
         if not self.binary:
             return None
         if self.paired:
-            return 2 / 2**n
+            return 2.0 ** (1 - n)
         return 2 / math.comb(2 * n, n) if n <= EXACT_RUNS else None
 
     def smallest_check_p(self, n: int) -> float | None:
         """Smallest two-sided p-value of the check; None when there is none with so few blocks."""
         if not self.check or (self.paired and n < PERMUTATION_BLOCKS):
             return None
-        return 2 / 2**n if self.paired else 2 / math.comb(2 * n, n)
+        return 2.0 ** (1 - n) if self.paired else 2 / math.comb(2 * n, n)
 
     def least(self, level: float) -> int:
         """Blocks (or runs a side) below which no outcome can confirm a claim.
