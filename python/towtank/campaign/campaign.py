@@ -23,7 +23,7 @@ from towtank.campaign import application, environment
 from towtank.campaign.intents import Intents, Swept
 from towtank.campaign.lifetimes import Lifetimes
 from towtank.campaign.lock import locked
-from towtank.campaign.progress import Display, RunOutline
+from towtank.campaign.progress import Display, RunOutline, is_usable
 from towtank.campaign.resume import Opened, open_or_create, usable
 from towtank.campaign.runner import STILL_GOOD, Frame, carry_out
 from towtank.campaign.stopping import StopRequest
@@ -175,13 +175,12 @@ class _Campaign:
         self._frame.display.run(
             RunOutline(
                 f"{planned.id}-a{attempt}", treatment.label, planned.block, number, total,
-                duration_s(load), stages(load),
+                sum(map(self._is_open, self._plan.runs)), duration_s(load), stages(load),
             )
         )  # fmt: skip
         record = carry_out(self._frame, planned, treatment, attempt)
         self._done += 1
-        valid = record.verdicts is not None and record.verdicts.instrument != "invalid"
-        self._count(planned.id, is_usable=valid)
+        self._count(planned.id, is_usable=is_usable(record))
 
     def _count(self, planned_id: str, *, is_usable: bool) -> None:
         self._attempts[planned_id] = self._attempts.get(planned_id, 0) + 1

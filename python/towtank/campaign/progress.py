@@ -28,13 +28,18 @@ _PLAIN_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class RunOutline:
-    """What a display needs to know of a run before it starts."""
+    """What a display needs to know of a run before it starts.
+
+    `left` counts the planned runs that still need a valid attempt, this one included: a repetition at the end of a
+    block is one of them.
+    """
 
     run_id: str
     label: str
     block: int
     number: int
     total: int
+    left: int
     duration_s: float
     stages: Sequence[Stage] = ()
 
@@ -63,20 +68,21 @@ class Display(Protocol):
 
 @dataclass
 class Estimate:
-    """When the campaign will be done: runs so far decide."""
+    """When the campaign will be done: attempts so far decide, and a run that has to be repeated is not done."""
 
     total: int = 0
     done: int = 0
     _durations_s: list[float] = field(default_factory=list)
     _begun: float = 0.0
 
-    def start(self) -> None:
-        """A run starts."""
+    def start(self, left: int) -> None:
+        """An attempt starts, with so many runs left, its own included."""
+        self.done = self.total - left
         self._begun = time.monotonic()
 
-    def finish(self) -> None:
-        """It ended."""
-        self.done += 1
+    def finish(self, *, usable: bool) -> None:
+        """It ended; an attempt that is not usable leaves its run to be done."""
+        self.done += usable
         self._durations_s.append(time.monotonic() - self._begun)
 
     def left_s(self, planned_s: float) -> float:
@@ -167,7 +173,7 @@ class Plain(Quiet):
     def run(self, outline: RunOutline) -> None:
         """Say which run starts, and how long all may take."""
         self._outline = outline
-        self._estimate.start()
+        self._estimate.start(outline.left)
         left = format_duration(self._estimate.left_s(outline.duration_s), digits=2)
         self._line(
             f"run {outline.number} of {outline.total}: {outline.run_id} ({outline.label}); about {left} left"
@@ -186,7 +192,7 @@ class Plain(Quiet):
 
     def finished(self, record: RunRecord) -> None:
         """Say what became of it."""
-        self._estimate.finish()
+        self._estimate.finish(usable=is_usable(record))
         self._line(f"  {verdict_words(record)}")
 
     def note(self, text: str) -> None:
@@ -235,7 +241,7 @@ class Rich(Quiet):
         with self._lock:
             self._outline, self._progress = outline, None
             self._pace.restart()
-            self._estimate.start()
+            self._estimate.start(outline.left)
 
     def phase(self, name: str) -> None:
         """Take over what is being done."""
@@ -251,7 +257,7 @@ class Rich(Quiet):
     def finished(self, record: RunRecord) -> None:
         """Print a line that stays when something is to be said about the run."""
         with self._lock:
-            self._estimate.finish()
+            self._estimate.finish(usable=is_usable(record))
             if record.verdicts is not None:
                 for word in (record.verdicts.instrument, record.verdicts.system):
                     if word in self._counts:
@@ -304,6 +310,11 @@ def choose_display(*, plain: bool, environment: dict[str, str]) -> Plain | Rich:
     if plain or not sys.stderr.isatty() or environment.get("CI") or environment.get("TERM") == "dumb":
         return Plain(sys.stderr)
     return Rich(Console(stderr=True))
+
+
+def is_usable(record: RunRecord) -> bool:
+    """Whether the attempt counts, so that its run needs no other."""
+    return record.verdicts is not None and record.verdicts.instrument != "invalid"
 
 
 def verdict_words(record: RunRecord) -> str:

@@ -12,7 +12,7 @@ from towtank.load.engine import Progress
 from towtank.load.job import Stage
 
 OUTLINE = RunOutline(
-    "b01-one-a1", "one", 1, 3, 24, 8.0, (Stage("plateau", 0, 3_000_000), Stage("spike", 3_000_000, 9))
+    "b01-one-a1", "one", 1, 3, 24, 22, 8.0, (Stage("plateau", 0, 3_000_000), Stage("spike", 3_000_000, 9))
 )
 
 
@@ -29,13 +29,16 @@ def test_rates_come_from_totals():
 
 
 def test_the_estimate_learns_from_runs(monkeypatch):
-    now = iter([0.0, 30.0])
+    now = iter([0.0, 30.0, 30.0, 40.0])
     monkeypatch.setattr("time.monotonic", lambda: next(now))
     estimate = Estimate(total=10, done=4)
     assert estimate.left_s(8.0) == 60.0, "6 runs of 8 s and what is around them"
-    estimate.start()
-    estimate.finish()
+    estimate.start(6)
+    estimate.finish(usable=True)
     assert estimate.left_s(8.0) == 5 * 30.0
+    estimate.start(5)
+    estimate.finish(usable=False)
+    assert estimate.left_s(8.0) == 5 * 20.0, "an invalid attempt leaves its run to be repeated"
 
 
 def test_plain_lines_say_what_happens(monkeypatch):
