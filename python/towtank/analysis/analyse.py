@@ -25,6 +25,7 @@ from towtank.analysis.model import (
 )
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
+from towtank.design.load_shape import step_timeouts_s
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
@@ -113,9 +114,11 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
     records = [folder.record for folder in folders]
     chosen = counting_attempts(records)
     wanted = wanted_variables(plan)
+    step_limits = {t.id: step_timeouts_s(t.spec.workload) for t in plan.treatments}
     gathered = _Gathered(records, [], defaultdict(list), {}, {}, defaultdict(list), [], [], {})
     for folder in folders:
-        run = summarise_run(folder, wanted=wanted)
+        limits = step_limits.get(folder.record.treatment_id)
+        run = summarise_run(folder, wanted=wanted, step_limits_s=limits)
         gathered.summaries.append(run.summary)
         gathered.said[run.record.run_id] = findings.engine_findings(folder.events())
         if run.record.run_id in chosen:
