@@ -4,7 +4,7 @@
 mod load_support;
 
 use load_support::server::Server;
-use load_support::{Outcome, closed, get, job, number, open, run, text};
+use load_support::{Outcome, closed, get, job, number, open, run, text, times};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -151,6 +151,18 @@ fn sessions_keep_or_renew_their_connections() {
         server.connections()
     };
     assert_eq!((connections("user"), connections("iteration")), (2, 10));
+}
+
+/// Ten iterations are over long before the warm-up is: nothing was measured, and the window says so.
+#[test]
+fn a_run_that_ends_within_its_warmup_has_an_empty_window() {
+    let server = answering();
+    let mut job = job(&server.at(), times(10), get());
+    job["workloads"][0]["warmup_us"] = 2_000_000.into();
+    let outcome = run(job);
+    assert_eq!((outcome.event("done")["stopped_by"].as_str(), outcome.records.len()), (Some("count"), 10));
+    let window = &outcome.event("done")["window"];
+    assert_eq!((window["start_us"].as_i64(), window["end_us"].as_i64()), (Some(2_000_000), Some(2_000_000)));
 }
 
 #[test]

@@ -181,8 +181,7 @@ impl Gate {
                 continue;
             };
             visitor.user = waiting.arrival.index as u32;
-            let seed = [worker.plan.job.seed, self.workload as u64, waiting.arrival.index];
-            visitor.rng = Rng::from_parts(&seed);
+            visitor.rng = self.draws(worker, waiting.arrival);
             worker.stats.users.add(1);
             let due = Due { scheduled_ns: waiting.scheduled_ns, queued_ns: waiting.queued_ns };
             worker.iterate(&mut visitor, &mut lane, due).await;
@@ -195,6 +194,11 @@ impl Gate {
                 }
             }
         }
+    }
+
+    /// The draws of an arrival, the same whether it is served or given up.
+    fn draws<T: Transport>(&self, worker: &Worker<T>, arrival: Arrival) -> Rng {
+        Rng::from_parts(&[worker.plan.job.seed, self.workload as u64, arrival.index])
     }
 
     /// Gives the seat the next arrival of the queue.
@@ -229,8 +233,9 @@ impl Gate {
     fn give_up<T: Transport>(&self, worker: &Worker<T>, waiting: Waiting) {
         let now_ns = worker.rt.now();
         let plan = &worker.plan.workloads[self.workload];
-        // The step that it would have begun with; if that is a choice, the first one of it.
-        let first = plan.program.next(0, &mut Rng::from_parts(&[])).map_or(0, |(step, _)| step);
+        // The step that it would have begun with.
+        let first =
+            plan.program.next(0, &mut self.draws(worker, waiting.arrival)).map_or(0, |(step, _)| step);
         let step = &plan.steps[first];
         let origin = Origin {
             workload: self.workload,

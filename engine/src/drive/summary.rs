@@ -105,7 +105,8 @@ impl Ending<'_> {
         })
     }
 
-    /// With several workloads: the time in which all of them are measured.
+    /// With several workloads: the time in which all of them are measured. A run that ended within its warm-up has none
+    /// of it: its window is empty, never inverted.
     fn window(&self) -> Value {
         let job = &self.plan.job;
         let drained_us = (self.drained_ns.saturating_sub(self.start_ns) / 1000) as i64;
@@ -118,6 +119,7 @@ impl Ending<'_> {
             _ => schedule_us.min(drained_us),
         };
         let start_us = job.workloads.iter().map(|w| w.warmup_us).max().unwrap_or(0);
+        let end_us = end_us.max(start_us as i64);
         json!({"start_us": start_us, "end_us": end_us, "drained_us": drained_us, "last_us": last_us})
     }
 

@@ -147,6 +147,32 @@ fn above_the_bound_arrivals_are_dropped_if_asked() {
     assert_eq!((unsent.ttfb_us, unsent.after_ttfb_us, unsent.wait_us), (NONE_U32, NONE_U32, 0));
 }
 
+/// Whether an arrival is served depends on the system; which step it begins with must not.
+#[test]
+fn an_unsent_arrival_is_booked_on_the_step_that_it_would_have_begun_with() {
+    const RARE: u16 = 0;
+    let branch = |weight: u32, name: &str| json!({"weight": weight, "steps": [{"request": {"name": name, "path": "/"}}]});
+    let journey = json!({"steps": [{"choose": [branch(1, "rare"), branch(9, "often")]}]});
+    let steps = |load: &Value, outcome: Outcome| -> Vec<(u32, u16)> {
+        let run = run_job(&job(load, &journey), |_, _| (950 * MS, Outcome::Answered));
+        let rows = run.rows.iter().filter(|r| r.outcome == outcome.id());
+        let mut steps: Vec<_> = rows.map(|r| (r.user, r.step)).collect();
+        steps.sort_unstable();
+        steps
+    };
+    let served = steps(&open(100, 20), Outcome::Answered);
+    assert_eq!(served.len(), 2000);
+    for full in ["drop", "queue"] {
+        let load = with(with(open(100, 20), "max_in_flight", 1), "when_full", full);
+        let unsent = steps(&load, Outcome::NotSent);
+        assert!(unsent.len() > 1900, "{full}: {}", unsent.len());
+        let rare = unsent.iter().filter(|(_, step)| *step == RARE).count();
+        let share = rare as f64 / unsent.len() as f64;
+        assert!((0.08..0.12).contains(&share), "{full}: {share}");
+        assert!(unsent.iter().all(|(user, step)| served[*user as usize] == (*user, *step)), "{full}");
+    }
+}
+
 #[test]
 fn a_queue_is_waited_in_for_one_timeout() {
     // One slot, busy for 900 ms each time: 1.1 are served a second, the others give up after a second.
