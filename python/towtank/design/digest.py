@@ -15,6 +15,7 @@ from typing import Any
 from towtank.design.model import ExperimentSpec
 from towtank.design.plan import Plan, Treatment
 from towtank.fields import Model
+from towtank.sensitive import SENSITIVE_HEADERS, mask_values
 
 _NOT_COMPARED = {"question", "profile", "overrides", "max_invalid_repeats"}
 MOST_LINES = 50
@@ -57,10 +58,11 @@ def difference(old: Plan, new: Plan) -> list[str]:
     Returns
     -------
     list of str
-        Empty when their results may stand side by side. What changed alike in several treatments is one line.
+        Empty when their results may stand side by side. What changed alike in several treatments is one line. Values
+        of headers such as Authorization are not shown; the digest knows that one of them changed.
     """
-    before = dict(_flat(_compared(old.experiment, old.treatments), ()))
-    after = dict(_flat(_compared(new.experiment, new.treatments), ()))
+    before = dict(_flat(mask_values(_compared(old.experiment, old.treatments)), ()))
+    after = dict(_flat(mask_values(_compared(new.experiment, new.treatments)), ()))
     gone = [t.id for t in old.treatments if t.id not in {n.id for n in new.treatments}]
     added = [t.id for t in new.treatments if t.id not in {o.id for o in old.treatments}]
     lines = [f"treatment {name}: no longer there" for name in gone]
@@ -86,6 +88,8 @@ def difference(old: Plan, new: Plan) -> list[str]:
         lines.append(
             f"order of treatments: {', '.join(order_before)} → {', '.join(t.id for t in new.treatments)}"
         )
+    if not lines and old.digest != new.digest:
+        lines.append(f"a header whose value is not kept: {', '.join(sorted(SENSITIVE_HEADERS))}")
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more"]
     return lines

@@ -22,12 +22,10 @@ from towtank.design.model import (
     Workload,
 )
 from towtank.platforms.base import Target
+from towtank.sensitive import MASK, is_sensitive
 
 VERSION = 1
-MASK = "•••"
 LIMITS = {"max_body_bytes": 64 * 2**20, "max_header_bytes": 64 * 2**10, "max_connections": 10_000}
-
-_SENSITIVE_HEADERS = {"authorization", "proxy-authorization", "cookie", "x-api-key"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def masked(job: Mapping[str, Any], mask: Callable[[str], str] = str) -> dict[str
             return mask(value)
         if isinstance(value, dict):
             return {
-                key: MASK if _sensitive(key) and isinstance(inner, str) else inside(inner)
+                key: MASK if is_sensitive(key) and isinstance(inner, str) else inside(inner)
                 for key, inner in value.items()
             }
         if isinstance(value, list):
@@ -211,10 +209,6 @@ def _target(target: Target) -> dict[str, Any]:
         "instances": [{"name": instance.name, "url": instance.url} for instance in target.instances],
         "headers": dict(target.headers),
     }
-
-
-def _sensitive(name: str) -> bool:
-    return name.lower() in _SENSITIVE_HEADERS
 
 
 def _us(seconds: float) -> int:

@@ -14,6 +14,7 @@ from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, 
 from towtank.platforms.external_config import ExternalConfig
 from towtank.platforms.masking import Secrets, missing_variables
 from towtank.platforms.probe import Prober, Waiting, wait_until_ready
+from towtank.sensitive import mask_values
 from towtank.units import format_duration
 
 
@@ -109,7 +110,7 @@ class ExternalDeployment:
             ],
             "headers": {
                 name: placeholders.render(value, self._secrets.masked_placeholders)
-                for name, value in self._config.headers.items()
+                for name, value in mask_values(self._config.headers).items()
             },
         }
 

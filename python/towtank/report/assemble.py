@@ -33,10 +33,13 @@ from towtank.report.values import (
     size,
     verdict,
 )
+from towtank.sensitive import mask_yaml
 from towtank.units import format_bytes
 
 SENTENCE = 1000
 """Longest sentence, in characters."""
+RUNS = 5
+"""Runs that a finding lists; the others are counted."""
 
 
 def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
@@ -188,15 +191,21 @@ def _threats(analysis: ExperimentAnalysis) -> Section:
         Notice(
             f.severity,
             clean(f.name).replace("_", " "),
-            clean(f.message, limit=SENTENCE),
-            clean(f.advice, limit=SENTENCE),
-            tuple(clean(r) for r in f.runs),
+            _prose(f.message),
+            _prose(f.advice),
+            tuple(clean(r) for r in f.runs[:RUNS]),
+            max(0, len(f.runs) - RUNS),
         )
         for f in ordered
     ]
     intro = "" if notices else "Nothing was found that speaks against these results."
     blocks: tuple[Block, ...] = tuple(notices) or (Notice("info", "none", intro, "", ()),)
     return Section("threats", "Findings and threats to validity", "Threats", "", blocks)
+
+
+def _prose(text: str) -> str:
+    """Sentences of findings quote commands as in Markdown; here the words stand for themselves."""
+    return clean(text.replace("`", ""), limit=SENTENCE)
 
 
 # --- how to repeat it ------------------------------------------------------------------------------------
@@ -214,7 +223,8 @@ def _repeat(analysis: ExperimentAnalysis, meta: Mapping[str, Any]) -> Section:
         blocks.append(Facts(f"Machine {number}" if number > 1 else "Machine", host))
     blocks.append(Document("Order of runs", _order(analysis)))
     for name, text in _mapping(meta.get("files")).items():
-        blocks.append(Document(clean(name), clean(text, limit=MAX_DOCUMENT, lines=True)))
+        shown = mask_yaml(str(text))  # masked when it was kept, but for folders of earlier versions
+        blocks.append(Document(clean(name), clean(shown, limit=MAX_DOCUMENT, lines=True)))
     intro = "With these files, versions and this seed, the same runs are planned in the same order."
     return Section("repeat", "Repeat this experiment", "Repeat", intro, tuple(blocks))
 

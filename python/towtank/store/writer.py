@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from towtank.errors import ResultsError
+from towtank.sensitive import mask_yaml
 from towtank.store import count_tables, engine_log, schemas
 from towtank.store.files import explained, replacing, spill_folder, sync, write_bytes, write_json
 from towtank.store.layout import ResultsLayout, RunLayout, run_id
@@ -58,11 +59,11 @@ def create_results(
             folder.mkdir(parents=True, exist_ok=True)
         names = list(plan.files)
         first = experiment_file if experiment_file is not None else plan.files[names[0]] if names else ""
-        write_bytes(layout.experiment, first.encode("utf-8"))
+        write_bytes(layout.experiment, mask_yaml(first).encode("utf-8"))
         for name in names[1:] if experiment_file is None else names:
             target = _within(layout.files, name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(target, plan.files[name].encode("utf-8"))
+            write_bytes(target, mask_yaml(plan.files[name]).encode("utf-8"))
         write_json(layout.environment, dict(environment))
         write_plan(path, plan)
         sync(layout.root)

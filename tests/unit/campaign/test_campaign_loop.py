@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from support.campaign_bench import make_plan
+from towtank.campaign.resume import open_or_create
+from towtank.design.model import Journey, Request
 from towtank.errors import (
     ChangedError,
     Interrupted,
@@ -253,3 +256,19 @@ def test_a_crash_at_any_step_leaves_a_folder_that_can_be_resumed(bench, step):
     assert (outcome.done, outcome.kept) == (3, 1)
     assert bench.verdicts()["b01-two-a1"] == "running"
     assert bench.verdicts()["b01-two-a2"] == "valid/intact"
+
+
+def test_going_on_sends_the_secret_that_the_stored_plan_does_not_have(bench):
+    plan = make_plan()
+    treatments = []
+    for treatment in plan.treatments:
+        request = Request(name="read", path="/", headers={"Authorization": "s3cr3t"})
+        workload = treatment.spec.workload.model_copy(update={"journey": Journey(steps=(request,))})
+        treatments.append(replace(treatment, spec=treatment.spec.model_copy(update={"workload": workload})))
+    plan = replace(plan, treatments=tuple(treatments))
+    first = open_or_create(bench.folder, plan, {"digest": "e"})
+    assert first.plan is plan
+    again = open_or_create(bench.folder, plan, {"digest": "e"})
+    assert "s3cr3t" not in (bench.folder / "plan.json").read_text()
+    assert again.results.plan.treatments != plan.treatments
+    assert again.plan == plan

@@ -246,6 +246,23 @@ def test_differences_are_said_in_words(small, change):
     assert difference(Plan.from_json(before.to_json()), after) == lines
 
 
+def test_a_secret_header_is_not_stored_and_its_change_is_noticed(small):
+    step = "{name: home, headers: {Authorization: s3cr3t}}"
+    before, changed = small(("{name: home}", step)), small(("{name: home}", step.replace("s3cr3t", "0ther")))
+    assert "s3cr3t" in before.files["experiment.yaml"], "in memory it is whole"
+    text = before.to_json()
+    assert "s3cr3t" not in text
+    stored = Plan.from_json(text)
+    assert stored.to_json() == text
+    assert stored.digest == before.digest
+    assert difference(stored, before) == []
+    (line,) = difference(stored, changed)
+    assert line.startswith("a header whose value is not kept: authorization")
+    assert difference(stored, small(("{name: home}", step), ("repetitions: 3", "repetitions: 4"))) == [
+        "repetitions: 3 → 4"
+    ]
+
+
 def test_a_profile_that_changes_nothing_is_no_difference(small):
     before = small()
     after = small(("repetitions: 3", "repetitions: 3\nprofiles: {p: {repetitions: 3}}"), profile="p")

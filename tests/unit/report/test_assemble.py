@@ -7,7 +7,7 @@ import pytest
 
 from support.sample_analysis import sample_analysis
 from towtank import report
-from towtank.analysis.model import ExperimentAnalysis
+from towtank.analysis.model import ExperimentAnalysis, Finding
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,14 @@ def test_an_unfinished_experiment_has_a_report(empty):
     assert len(page) < 100_000
 
 
+def test_secret_headers_of_kept_files_are_not_shown(empty):
+    kept = {"experiment.yaml": "headers: {Authorization: s3cr3t}\n"}
+    model = report.build(replace(empty, meta={"files": kept}))
+    for text in (report.html.render(model), report.markdown.render(model)):
+        assert "Authorization:" in text
+        assert "s3cr3t" not in text
+
+
 def test_a_treatment_without_a_valid_run(empty):
     sample = sample_analysis()
     nothing = {name: {} for name in ("estimates", "pooled", "outcomes", "statuses", "instances")}
@@ -40,10 +48,33 @@ def test_a_treatment_without_a_valid_run(empty):
     assert "0 of 0" in report.markdown.render(model)
 
 
+def test_blocks_that_never_began_are_missing_runs():
+    sample = sample_analysis()
+    first = replace(sample.treatments[0], n_valid=6, n_invalid=1)
+    meta = {**sample.meta, "blocks": 9}
+    model = report.build(
+        replace(sample, treatments=(first, *sample.treatments[1:]), meta=meta), figures=False
+    )
+    runs = next(t for t in model.tables if t.id == "treatments").rows[0][-1]
+    assert (runs.text, runs.detail) == ("6 of 9", "1 invalid")
+    assert runs.note.startswith("3 blocks missing")
+
+
 def test_no_findings_is_said():
     model = report.build(replace(sample_analysis(), findings=()), figures=False)
     threats = next(s for s in model.sections if s.id == "threats")
     assert threats.blocks[0].message == "Nothing was found that speaks against these results."
+
+
+def test_findings_list_five_runs_and_quote_nothing():
+    sample = sample_analysis()
+    runs = tuple(f"b{i:02d}-one-a1" for i in range(34))
+    found = Finding("late", "warning", "`nice` was 10.5 ms late", "Run `towtank doctor`.", runs)
+    model = report.build(replace(sample, findings=(found,)), figures=False)
+    for text in (report.html.render(model), report.markdown.render(model)):
+        assert "b04-one-a1" in text.replace("\\", "")
+        assert " and 29 more" in text
+        assert "→ Run towtank doctor." in text or ">Run towtank doctor.<" in text
 
 
 def test_findings_are_ordered_by_weight(model):
