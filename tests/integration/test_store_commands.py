@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -57,6 +58,39 @@ def test_a_table_from_the_experiment_file(study):
         [f"b0{b}-{t}-a1", "300"] for b in (1, 2) for t in ("one", "two")
     ]
     assert "(4 rows)" in done.stderr
+
+
+def test_memory_is_bounded_whoever_takes_it(study):
+    """One value is no row that DuckDB counts or puts aside: the process itself is bounded."""
+    query = "SELECT length(repeat('x', 3000000000))"
+    done = towtank("sql", study, query, "--memory", "64MiB")
+    assert done.returncode == 2, done.stderr
+    assert "needs more memory than it may have" in done.stderr
+    assert "raise --memory" in done.stderr
+    enough = towtank("sql", study, "SELECT length(repeat('x', 3000000))", "--memory", "64MiB")
+    assert enough.returncode == 0, enough.stderr
+
+
+def test_sigterm_ends_a_query_and_leaves_nothing(study, tmp_path):
+    long = "SELECT sum(hash(a.range + b.range)) FROM range(1000000) a, range(1000000) b"
+    started = subprocess.Popen(
+        [sys.executable, "-m", "towtank.cli.main", "sql", str(study), long],
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 20
+        while not list(tmp_path.glob("towtank-sql-*")) and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.5)
+        started.terminate()
+        _, said = started.communicate(timeout=10)
+    finally:
+        started.kill()
+        started.wait()
+    assert started.returncode == 130, said
+    assert said == "error: stopped by SIGTERM\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_formats_agree(study):

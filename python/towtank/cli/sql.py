@@ -42,21 +42,33 @@ def sql(
             min=0, help=f"Show at most so many rows [default: {DEFAULT_LIMIT} in a table, else all]."
         ),
     ] = None,
-    memory: Annotated[str, typer.Option(help="Bound of the memory; more is put on the disk.")] = "1GiB",
+    memory: Annotated[
+        str, typer.Option(help="Memory that a query may take; what can be put on the disk is put there.")
+    ] = "1GiB",
 ) -> None:
     """Ask stored results a question in SQL.
 
     The views are runs, requests, iterations, samples, events, counts and totals; DESCRIBE shows the columns of one.
     Only reading is possible, and only what is in the results folder.
     """
-    from towtank.store import Database, Results, locate
+    from towtank.cli.bounds import bounded_memory, ended_in_order
+    from towtank.store import Database, Results, locate, out_of_memory
 
-    with Database(Results.open(locate(results)), memory_bytes=memory_bound(memory)) as database:
-        rows = database.query(query)
-        for damage in database.damage:
-            typer.echo(f"warning: left out: {damage}", err=True)
-        shown = limit if limit is not None or output is not Format.table else DEFAULT_LIMIT
-        _write(rows, output, shown)
+    size = memory_bound(memory)
+    shown = limit if limit is not None or output is not Format.table else DEFAULT_LIMIT
+    with (
+        ended_in_order() as hurry,
+        Database(Results.open(locate(results)), memory_bytes=size) as database,
+        bounded_memory(size),
+    ):
+        hurry(database.interrupt)
+        try:
+            rows = database.query(query)
+            for damage in database.damage:
+                typer.echo(f"warning: left out: {damage}", err=True)
+            _write(rows, output, shown)
+        except MemoryError as error:  # while it was shown
+            raise out_of_memory(error) from error
 
 
 def memory_bound(text: str) -> int:

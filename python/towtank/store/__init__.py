@@ -4,7 +4,7 @@ Everything that an experiment leaves is below ``results/<experiment>/`` (docs/fo
 folder and completes it; `Results` reads a folder, whole or damaged; `Database` answers SQL over all runs, locked down.
 """
 
-from towtank.store.database import Database, Rows
+from towtank.store.database import Database, Rows, out_of_memory
 from towtank.store.layout import ResultsLayout, RunLayout
 from towtank.store.results import Damage, Results, RunFolder, locate
 from towtank.store.run_record import RunRecord
@@ -22,5 +22,6 @@ __all__ = [
     "RunWriter",
     "create_results",
     "locate",
+    "out_of_memory",
     "write_plan",
 ]

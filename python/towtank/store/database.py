@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -74,7 +75,7 @@ class Rows:
                 batch = self._reader.read_next_batch()
             except StopIteration:
                 return
-            except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
+            except (duckdb.Error, pa.ArrowException, OSError, RuntimeError, MemoryError) as error:
                 raise self._explain(error) from error
             yield batch
 
@@ -106,6 +107,7 @@ class Database:
         self.damage: list[Damage] = list(results.damage)
         self._scratch = Path(tempfile.mkdtemp(prefix="towtank-sql-")).resolve()
         self._killed: dict[Path, RunFolder] = {}
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         try:
             self._connection = connect(memory_bytes=memory_bytes, temporary=self._scratch, threads=threads)
             self._build()
@@ -127,6 +129,11 @@ class Database:
         self._connection.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
+    def interrupt(self) -> None:
+        """End the query that is running; may be called by another thread."""
+        for cursor in (self._connection, *self._cursors):
+            cursor.interrupt()
+
     def query(self, sql: str) -> Rows:
         """Run one reading statement.
 
@@ -142,8 +149,9 @@ class Database:
             self._read_logs()
         try:
             cursor = self._connection.cursor()  # of its own: several answers can be read side by side
+            self._cursors.add(cursor)
             reader = cursor.sql(sql).to_arrow_reader(_BATCH_ROWS)
-        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+        except (duckdb.Error, pa.ArrowException, RuntimeError, MemoryError) as error:
             raise self._explain(error) from error
         return Rows(reader, cursor, self._explain)
 
@@ -254,6 +262,7 @@ _MISTAKES = (
     duckdb.OutOfMemoryException,
     duckdb.PermissionException,
     duckdb.InterruptException,
+    MemoryError,
 )
 """What a query does wrong, or cannot have: no reason to suspect the files."""
 
@@ -277,12 +286,17 @@ def _explain(error: Exception, path: Path) -> QueryError:
         )
     if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
         return QueryError(text, hint=_known_names(text))
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return QueryError(
-            f"the query needs more memory than it may have: {_first_line(text)}",
-            hint="narrow it (run_id, in_window), use `counts` instead of `requests`, or raise --memory",
-        )
+    if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+        return out_of_memory(error)
     return QueryError(text)
+
+
+def out_of_memory(error: Exception) -> QueryError:
+    """Say that a query may not have the memory that it needs."""
+    return QueryError(
+        f"the query needs more memory than it may have: {_first_line(str(error).strip())}",
+        hint="narrow it (run_id, in_window), use `counts` instead of `requests`, or raise --memory",
+    )
 
 
 def _known_names(text: str) -> str:
