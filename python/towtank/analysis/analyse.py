@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 
 from towtank.analysis import ecdf, factorial, findings, headline, resources, slo, timeseries
 from towtank.analysis.comparison import Values, compare
+from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution, merge
 from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
 from towtank.analysis.model import (
@@ -58,13 +59,15 @@ def analyse(results: Results) -> ExperimentAnalysis:
         _treatment(treatment, gathered, confidence=confidence, seed=plan.experiment.seed)
         for treatment in plan.treatments
     )
-    comparisons = compare(plan, values)
+    deployments = deployments_of(gathered.counted)
+    comparisons = _marked(plan, counting, compare(plan, values, deployments=deployments), deployments)
+    resting = _resting(counting, comparisons)
     table = slo.slo_table(plan, counting, treatments)
     found = findings.findings(
         plan, gathered.records, gathered.summaries, treatments, comparisons,
-        said=gathered.said, damage=[str(item) for item in results.damage],
+        said=gathered.said, damage=[str(item) for item in results.damage], deployments=deployments,
     )  # fmt: skip
-    found = (*_sensitivity(plan, counting, comparisons), *found)
+    found = (*resting, *found)
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     return ExperimentAnalysis(
         headline=headline.headline(plan, treatments, comparisons),
@@ -88,6 +91,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
         timeseries_mean=timeseries.mean_timeseries(series),
         steps=_steps(plan, gathered, confidence=confidence),
         factorial=factorial.factorial_table(plan, values, names=_factorial_names(plan)),
+        caution=resting[0].message.partition(": ")[0] + "." if resting else "",
     )
 
 
@@ -95,10 +99,12 @@ def analyse(results: Results) -> ExperimentAnalysis:
 class _Gathered:
     """What is kept of the runs while they are read one after the other.
 
-    `counting` holds the runs that enter numbers: per treatment, one valid attempt of each planned run.
+    `counting` holds the runs that enter numbers: per treatment, one valid attempt of each planned run; `counted` their
+    records.
     """
 
     records: list[RunRecord]
+    counted: list[RunRecord]
     summaries: list[RunSummary]
     counting: dict[str, list[RunSummary]]
     timeouts_s: dict[str, float]
@@ -115,7 +121,8 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
     chosen = counting_attempts(records)
     wanted = wanted_variables(plan)
     step_limits = {t.id: step_timeouts_s(t.spec.workload) for t in plan.treatments}
-    gathered = _Gathered(records, [], defaultdict(list), {}, {}, defaultdict(list), [], [], {})
+    counted = [record for record in records if record.run_id in chosen]
+    gathered = _Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], {})
     for folder in folders:
         limits = step_limits.get(folder.record.treatment_id)
         run = summarise_run(folder, wanted=wanted, step_limits_s=limits)
@@ -199,37 +206,60 @@ def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-def _sensitivity(
-    plan: Plan, counting: Mapping[str, Sequence[RunSummary]], comparisons: Sequence[Comparison]
-) -> tuple[Finding, ...]:
-    """Say which claims would not stand without the suspect runs."""
-    suspects = tuple(run.run_id for runs in counting.values() for run in runs if run.instrument == "suspect")
-    claims = [c for c in comparisons if c.confirmatory and c.verdict != "undecided"]
-    if not suspects or not claims:
-        return ()
+def _suspects(counting: Mapping[str, Sequence[RunSummary]]) -> tuple[str, ...]:
+    """Runs that count although their instrument is suspect."""
+    return tuple(run.run_id for runs in counting.values() for run in runs if run.instrument == "suspect")
+
+
+def _marked(
+    plan: Plan,
+    counting: Mapping[str, Sequence[RunSummary]],
+    comparisons: Sequence[Comparison],
+    deployments: Mapping[str, int],
+) -> tuple[Comparison, ...]:
+    """Mark decided claims that would not stand without the suspect runs as fragile."""
+    claims = [c for c in comparisons if _is_decided(c)]
+    if not _suspects(counting) or not claims:
+        return tuple(comparisons)
     clean = {
         treatment: [run for run in runs if run.instrument != "suspect"]
         for treatment, runs in counting.items()
     }
     primary = {c.variable for c in claims} | {"goodput"}
     values = {name: of for name, of in _values(clean).items() if name in primary}
-    again = {(c.variable, c.treatment_id, c.baseline_id): c for c in compare(plan, values) if c.confirmatory}
-    changed = []
-    for claim in claims:
+    once_more = compare(plan, values, deployments=deployments)
+    again = {(c.variable, c.treatment_id, c.baseline_id): c for c in once_more if c.confirmatory}
+
+    def without(claim: Comparison) -> str:
         other = again.get((claim.variable, claim.treatment_id, claim.baseline_id))
-        if other is None or other.verdict != claim.verdict:
-            word = other.verdict if other is not None else "undecided"
-            changed.append(
-                f"{claim.sentence.rstrip('.')} (without them: {word}, {other.n if other else 0} left)"
-            )
-    if not changed:
+        if not _is_decided(claim) or (other is not None and other.verdict == claim.verdict):
+            return ""
+        word = other.verdict if other is not None else "undecided"
+        return f"{word}, {other.n if other else 0} left"
+
+    return tuple(replace(c, fragile=without(c)) for c in comparisons)
+
+
+def _is_decided(comparison: Comparison) -> bool:
+    return comparison.confirmatory and comparison.verdict not in (None, "undecided")
+
+
+def _resting(
+    counting: Mapping[str, Sequence[RunSummary]], comparisons: Sequence[Comparison]
+) -> tuple[Finding, ...]:
+    """Say which decided claims rest on suspect runs."""
+    fragile = [c for c in comparisons if c.fragile]
+    if not fragile:
         return ()
+    suspects, decided = _suspects(counting), sum(_is_decided(c) for c in comparisons)
+    which = "The only decided claim" if decided == 1 else f"{len(fragile)} of the {decided} decided claims"
+    runs = "the suspect run" if len(suspects) == 1 else f"the {len(suspects)} suspect runs"
+    told = "; ".join(f"{c.sentence.rstrip('.')} (without them: {c.fragile})" for c in fragile)
     return (
         Finding(
             "claim_rests_on_suspect_runs",
             "serious",
-            f"{len(changed)} of {len(claims)} verdicts would not stand without the {len(suspects)} suspect runs: "
-            + "; ".join(changed),
+            f"{which} would not stand without {runs}: {told}",
             "Remove the cause of the suspicion and repeat the experiment before quoting them.",
             suspects,
         ),

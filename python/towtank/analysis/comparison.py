@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from towtank.analysis import deployments as deployed
 from towtank.analysis import sentences
 from towtank.analysis.contrasts import Contrast, contrasts, shares_one_deployment_each, within_blocks
 from towtank.analysis.differences import Difference, between_blocks, between_samples
@@ -89,6 +90,8 @@ class Compared:
     difference: Difference
     guard: str
     blocked: bool
+    sole: str = ""
+    """Which deployments alone this is about, where they lived as long as the experiment."""
 
     @property
     def unit(self) -> str:
@@ -96,7 +99,9 @@ class Compared:
         return "blocks" if self.blocked else "runs a side"
 
 
-def compare(plan: Plan, values: Values) -> tuple[Comparison, ...]:
+def compare(
+    plan: Plan, values: Values, *, deployments: Mapping[str, int] | None = None
+) -> tuple[Comparison, ...]:
     """Compare treatments as the experiment file declares it.
 
     Parameters
@@ -104,6 +109,8 @@ def compare(plan: Plan, values: Values) -> tuple[Comparison, ...]:
     plan : Plan
     values : mapping
         variable → treatment id → block → value, of the runs that count.
+    deployments : mapping of str to int, optional
+        Treatment id → how often it was deployed for these runs (`deployments.deployments_of`).
 
     Returns
     -------
@@ -111,12 +118,12 @@ def compare(plan: Plan, values: Values) -> tuple[Comparison, ...]:
         Confirmatory first (primary variables in the order of the file), then exploratory.
     """
     rules = Rules.of(plan)
-    declared = contrasts(plan)
     primary = plan.experiment.answer.primary if plan.experiment.answer else ()
     explored = [name for name in values if name not in primary]
     level = rules.level_of(primary[0], plan) if primary else rules.confidence
-    family = _differences(plan, rules, declared, primary, values, level=level)
-    table = _differences(plan, rules, declared, explored, values, level=rules.confidence)
+    counted = deployments or {}
+    family = _differences(plan, rules, primary, values, counted, level=level)
+    table = _differences(plan, rules, explored, values, counted, level=rules.confidence)
     return (*_confirmatory(rules, family, level=level), *_exploratory(rules, table))
 
 
@@ -177,13 +184,14 @@ def decide(
 def _differences(
     plan: Plan,
     rules: Rules,
-    declared: Sequence[Contrast],
     names: Sequence[str],
     values: Values,
+    deployments: Mapping[str, int],
     *,
     level: float,
 ) -> list[Compared]:
     found: list[Compared] = []
+    declared = contrasts(plan)
     nothing: Mapping[int, Quantity] = {}
     for name in names:
         described = variable(name)
@@ -202,7 +210,12 @@ def _differences(
                 **extra,
             )
             guard = _goodput_guard(contrast, values) if described.successes_only else ""
-            found.append(Compared(contrast, described, difference, guard, blocked))
+            sole = ""
+            if shares_one_deployment_each(contrast) and difference.n > 1:
+                said = deployed.told(contrast, deployments)
+                sole = f"about these deployments only: {said}"
+                difference = replace(difference, method=f"{difference.method}; {said}")
+            found.append(Compared(contrast, described, difference, guard, blocked, sole))
     return found
 
 
@@ -262,10 +275,8 @@ def _worded(
         difference.interval.low <= 0 <= difference.interval.high
     )
     needs = reason or _needs(rules, compared, level=level)
-    sole = ""
-    if shares_one_deployment_each(contrast) and difference.n > 1:
-        sole = "about these deployments only: each was deployed once"
-        reason = "; ".join(part for part in (reason, sole) if part)
+    sole = compared.sole
+    reason = "; ".join(part for part in (reason, sole) if part)
     ending = sentences.verdict_ending(
         verdict,
         matters=rules.matters if described.scale == "log" else share_margin(rules.matters),

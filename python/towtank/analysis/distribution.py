@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -156,12 +155,6 @@ class Distribution:
         if not self.values.size:
             return None
         return float(np.dot(self.values.astype(float), self.counts)) / self.successes * MICROSECOND_S
-
-    def share_at(self, values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """Share of all requests, failures included, that succeeded within each of `values` (µs)."""
-        at = np.searchsorted(self.values, values, side="right")
-        cumulated = np.concatenate(([0], np.cumsum(self.counts)))
-        return np.asarray(cumulated[at] / max(self.n, 1), dtype=np.float64)
 
 
 def _whole(numbers: npt.ArrayLike) -> npt.NDArray[np.int32] | IntArray:

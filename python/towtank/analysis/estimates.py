@@ -11,6 +11,7 @@ import numpy as np
 
 from towtank.analysis.intervals import (
     BOOTSTRAP_LEAST,
+    FloatArray,
     Interval,
     bootstrap_interval,
     has_no_variation,
@@ -39,7 +40,8 @@ def estimate(described: Variable, quantities: Sequence[Quantity], *, confidence:
     Estimate
         Arithmetic mean and t interval, cut to the values the variable can take. With censored runs the mean is a
         lower bound (`above`) without an interval. A collapse share has the exact binomial interval. Fewer than
-        two runs, or runs without any variation, have no interval and say so.
+        two runs, runs without any variation, and counts have no interval and say so: a count is bounded by the load
+        that the file declares, so it is told with the range of the runs.
     """
     values = np.array([q.value for q in quantities if q.value is not None], dtype=np.float64)
     n = values.size
@@ -67,10 +69,9 @@ def estimate(described: Variable, quantities: Sequence[Quantity], *, confidence:
         return result(
             share_interval(round(float(values.sum())), n, confidence=confidence), method="Clopper–Pearson"
         )
-    if n < 2:
-        return result(reason="one run: its variation is unknown")
-    if has_no_variation(values):
-        return result(method="constant", reason=f"the same in all {n} runs: no variation to reckon with")
+    without = _without_interval(described, values)
+    if without is not None:
+        return result(method=without[0], reason=without[1])
     return result(mean_interval(values, confidence=confidence), method="t")
 
 
@@ -114,6 +115,19 @@ def bootstrap_check(
         return None
     interval = bootstrap_interval(values, confidence=confidence, rng=rng)
     return None if interval is None else (interval.low, interval.high)
+
+
+def _without_interval(described: Variable, values: FloatArray) -> tuple[str, str] | None:
+    """Method and reason where an interval of a mean would mislead; None where it would not."""
+    n = values.size
+    if n < 2:
+        return "none", "one run: its variation is unknown"
+    if has_no_variation(values):
+        return "constant", f"the same in all {n} runs: no variation to reckon with"
+    if described.unit == "count":
+        told = f"{values.min():.10g} to {values.max():.10g} in {n} runs"
+        return "range", f"{told}; a count is what the load made of its plan, so there is no interval"
+    return None
 
 
 def _possible(described: Variable, interval: Interval) -> tuple[float, float]:

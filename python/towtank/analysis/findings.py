@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from towtank.analysis.comparison import GOODPUT_GUARD
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
+from towtank.analysis.deployments import told
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
 from towtank.analysis.paired import PERMUTATION_FROM
 from towtank.design.model import Adaptive, OpenLoad
@@ -58,6 +59,7 @@ def findings(
     *,
     said: Mapping[str, Sequence[EngineFinding]] | None = None,
     damage: Iterable[str] = (),
+    deployments: Mapping[str, int] | None = None,
 ) -> tuple[Finding, ...]:
     """Collect findings, most serious first.
 
@@ -73,6 +75,8 @@ def findings(
         Run id → what the load engine reported in it.
     damage : iterable of str
         Files of the result folder that could not be read.
+    deployments : mapping of str to int, optional
+        Treatment id → how often it was deployed for the runs that count (`deployments.deployments_of`).
     """
     found = (
         *_damage(damage),
@@ -82,7 +86,7 @@ def findings(
         *_engine(said or {}),
         *_deployments(records),
         *_spread(treatments),
-        *_design(plan, treatments),
+        *_design(plan, treatments, deployments or {}),
         *_load(plan, records),
         *_claims(plan, comparisons),
     )
@@ -269,7 +273,9 @@ def _spread(treatments: Sequence[TreatmentSummary]) -> Iterator[Finding]:
             )
 
 
-def _design(plan: Plan, treatments: Sequence[TreatmentSummary]) -> Iterator[Finding]:
+def _design(
+    plan: Plan, treatments: Sequence[TreatmentSummary], deployments: Mapping[str, int]
+) -> Iterator[Finding]:
     """Threats that were there before the first run."""
     fewest = min((t.n_valid for t in treatments), default=0)
     if len(treatments) > 1 and fewest < FEW_BLOCKS:
@@ -299,9 +305,9 @@ def _design(plan: Plan, treatments: Sequence[TreatmentSummary]) -> Iterator[Find
             yield Finding(
                 "one_deployment_each",
                 "warning",
-                f"{contrast.treatment.label} and {contrast.baseline.label} were deployed once for all runs: certainty "
-                "is about these deployments only, no interval speaks of another deployment of them, and their runs lie "
-                "apart in time.",
+                f"{contrast.treatment.label} against {contrast.baseline.label}: {told(contrast, deployments)}, for all "
+                "runs that count. Certainty is about these deployments only, no interval speaks of another deployment "
+                "of them, and their runs lie apart in time.",
                 "Use deploy: per-block or per-run if the claim is about the way of deploying.",
             )
     for message, advice, labels in _data_states(plan):

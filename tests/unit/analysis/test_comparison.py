@@ -231,9 +231,18 @@ def test_one_treatment_has_no_comparison():
 def test_deployments_that_live_once_are_not_paired_and_say_so():
     base = noise(1, 0.05)
     found = one_verdict(make_plan(deploy="once"), noise(2, 0.05) * 0.6, base)
-    assert found.method == "Welch"
-    assert "about these deployments only: each was deployed once" in found.sentence
+    assert found.method == "Welch; each was deployed once by plan"
+    assert "about these deployments only: each was deployed once by plan" in found.sentence
     assert "8 runs a side" in found.sentence
+
+
+def test_how_often_was_deployed_is_told_as_it_happened():
+    """After an interruption the deployment is a second one, whatever the plan meant."""
+    values = {"p95": {"one": series(noise(1, 0.05)), "two": series(noise(2, 0.05) * 0.6)}}
+    found = compare(make_plan(deploy="once"), values, deployments={"one": 1, "two": 2})[0]
+    assert "two was deployed twice, one once" in found.sentence
+    assert "each was deployed once" not in found.sentence
+    assert found.method == "Welch; two was deployed twice, one once"
 
 
 def test_checks_are_repeatable():

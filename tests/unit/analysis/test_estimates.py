@@ -35,6 +35,13 @@ def test_one_run_none_and_no_variation_are_named():
     assert "no variation" in constant.reason
 
 
+def test_a_count_is_told_with_its_range_and_no_interval():
+    got = found(4.0, 4.0, 40.0, name="requests")  # of 40 at most: t would say 0 to 67.6
+    assert (got.mean, got.low, got.high, got.method) == (16.0, None, None, "range")
+    assert got.reason.startswith("4 to 40 in 3 runs")
+    assert found(40.0, 40.0, name="requests").method == "constant"
+
+
 def test_a_censored_run_makes_the_mean_a_lower_bound():
     got = found(1.0, 2.0, Quantity(5.0, above=True))
     assert got.above

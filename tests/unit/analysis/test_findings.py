@@ -6,6 +6,7 @@ import pytest
 from support.plans import make_plan
 from towtank.analysis import Quantity
 from towtank.analysis.comparison import compare
+from towtank.analysis.deployments import deployments_of
 from towtank.analysis.findings import engine_findings, findings
 from towtank.analysis.headline import headline, is_decided
 from towtank.analysis.model import TreatmentSummary
@@ -74,6 +75,26 @@ def test_same_deployment_twice_is_no_split_plot():
 
     shared = tuple(replace(t, spec=t.spec.model_copy(update={"deployment": same})) for t in plan.treatments)
     assert "one_deployment_each" not in found(replace(plan, treatments=shared), complete(plan))
+
+
+def on(run, *before):
+    """Of the same deployment as the runs before it."""
+    return run.model_copy(update={"deployment": {"lifetime": "experiment", "runs_before": list(before)}})
+
+
+def test_deployments_are_counted_from_records_and_not_from_the_plan():
+    first = [record("one", block) for block in (1, 2, 3)]
+    other = [record("two", block) for block in (1, 2, 3)]
+    records = [
+        on(first[0]), on(first[1], first[0].run_id), on(first[2]),  # interrupted after the second run
+        on(other[0]), on(other[1], other[0].run_id), on(other[2], other[0].run_id, other[1].run_id),
+    ]  # fmt: skip
+    assert deployments_of(records) == {"one": 2, "two": 1}
+    assert deployments_of([record("one", 1)]) == {}
+    got = found(make_plan(deploy="once"), records, deployments=deployments_of(records))["one_deployment_each"]
+    assert "two was deployed once, one twice" in got.message
+    once = found(make_plan(deploy="once"), records[3:], deployments={"one": 1, "two": 1})
+    assert "each was deployed once, for all runs" in once["one_deployment_each"].message
 
 
 def test_limits_that_were_not_applied():
