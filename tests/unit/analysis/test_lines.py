@@ -71,7 +71,9 @@ def test_no_slo_is_not_held():
 
     assert all_held(pd.DataFrame({"held": []})) is None
     assert all_held(pd.DataFrame({"held": [True, True]})) is True
-    assert all_held(pd.DataFrame({"held": [True, None]})) is None, "what is not known was neither held nor missed"
+    assert all_held(pd.DataFrame({"held": [True, None]})) is None, (
+        "what is not known was neither held nor missed"
+    )
     assert all_held(pd.DataFrame({"held": [None, False]})) is False
 
 
