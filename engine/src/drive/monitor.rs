@@ -104,9 +104,9 @@ impl Monitor {
 fn findings(t_us: i64, lag_p99_us: u32, busiest: f64) -> Vec<Finding> {
     let mut findings = Vec::new();
     if lag_p99_us > LATE_US {
-        let message =
-            format!("1 % of the requests of a second were picked up more than {lag_p99_us} µs late");
         let value = f64::from(lag_p99_us);
+        let message =
+            format!("1 % of the requests of a second were picked up more than {:.1} ms late", value / 1e3);
         findings.push(Finding { name: "late", t_us, value, message, advice: advice::LATE });
     }
     if busiest > BUSY_RATIO {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,9 @@ def analyse(results: Results) -> ExperimentAnalysis:
         for treatment in plan.treatments
     )
     deployments = deployments_of(gathered.counted)
-    comparisons = _marked(plan, counting, compare(plan, values, deployments=deployments), deployments)
+    block_s = _block_s(plan, gathered.counted)
+    compared = compare(plan, values, deployments=deployments, block_s=block_s)
+    comparisons = _marked(plan, counting, compared, deployments)
     resting = _resting(counting, comparisons)
     table = slo.slo_table(plan, counting, treatments)
     found = findings.findings(
@@ -91,7 +94,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
         timeseries_mean=timeseries.mean_timeseries(series),
         steps=_steps(plan, gathered, confidence=confidence),
         factorial=factorial.factorial_table(plan, values, names=_factorial_names(plan)),
-        caution=resting[0].message.partition(": ")[0] + "." if resting else "",
+        caution=_caution(resting, gathered),
     )
 
 
@@ -264,6 +267,26 @@ def _resting(
             suspects,
         ),
     )
+
+
+def _caution(resting: Sequence[Finding], gathered: _Gathered) -> str:
+    """What stands under the headline: why no run could be judged, or what the claims rest on."""
+    if resting:
+        return resting[0].message.partition(": ")[0] + "."
+    if any(record.state == "complete" for record in gathered.records):
+        return ""
+    causes = Counter(record.failure for record in gathered.records if record.failure)
+    return f"The cause: {causes.most_common(1)[0][0]}" if causes else ""
+
+
+def _block_s(plan: Plan, records: Sequence[RunRecord]) -> float | None:
+    """Mean time from start to end of a run, for one run of every treatment."""
+    spans = [
+        (datetime.fromisoformat(r.finished_utc) - datetime.fromisoformat(r.started_utc)).total_seconds()
+        for r in records
+        if r.finished_utc
+    ]
+    return sum(spans) / len(spans) * len(plan.treatments) if spans else None
 
 
 def _steps(plan: Plan, gathered: _Gathered, *, confidence: float) -> pd.DataFrame:

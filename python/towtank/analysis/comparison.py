@@ -31,8 +31,11 @@ from towtank.analysis.multiplicity import false_discovery, holm
 from towtank.analysis.power import blocks_to_resolve
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
+from towtank.units import format_duration
 from towtank.variables import Variable, variable
 
+NOT_WORTH = 10
+"""Times the blocks so far beyond which an experiment is not worth going on with at its scatter."""
 GOODPUT_GUARD = 0.01
 """Treatments whose goodput differs by more than a point are not ranked by latencies of successes only."""
 Values = Mapping[str, Mapping[str, Mapping[int, Quantity]]]
@@ -59,9 +62,11 @@ class Rules:
     matters: float
     pilot_blocks: int | None
     seed: int
+    block_s: float | None = None
+    """Mean time that a block takes, seconds; None while no run has ended."""
 
     @classmethod
-    def of(cls, plan: Plan) -> Rules:
+    def of(cls, plan: Plan, *, block_s: float | None = None) -> Rules:
         """Rules of a plan."""
         experiment = plan.experiment
         answer = experiment.answer
@@ -71,6 +76,7 @@ class Rules:
             matters=answer.matters if answer else 0.05,
             pilot_blocks=repetitions.at_least if isinstance(repetitions, Adaptive) else None,
             seed=experiment.seed,
+            block_s=block_s,
         )
 
     def level_of(self, name: str, plan: Plan) -> float:
@@ -100,7 +106,11 @@ class Compared:
 
 
 def compare(
-    plan: Plan, values: Values, *, deployments: Mapping[str, int] | None = None
+    plan: Plan,
+    values: Values,
+    *,
+    deployments: Mapping[str, int] | None = None,
+    block_s: float | None = None,
 ) -> tuple[Comparison, ...]:
     """Compare treatments as the experiment file declares it.
 
@@ -111,13 +121,15 @@ def compare(
         variable → treatment id → block → value, of the runs that count.
     deployments : mapping of str to int, optional
         Treatment id → how often it was deployed for these runs (`deployments.deployments_of`).
+    block_s : float, optional
+        Mean time that a block takes, for saying how long more of them would.
 
     Returns
     -------
     tuple of Comparison
         Confirmatory first (primary variables in the order of the file), then exploratory.
     """
-    rules = Rules.of(plan)
+    rules = Rules.of(plan, block_s=block_s)
     primary = plan.experiment.answer.primary if plan.experiment.answer else ()
     explored = [name for name in values if name not in primary]
     level = rules.level_of(primary[0], plan) if primary else rules.confidence
@@ -317,7 +329,9 @@ def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
         return f"a difference of {size} is far below the variation between runs"
     if blocks <= difference.n:
         return f"the interval reaches across the margin of {size}"
-    return f"about {blocks} {compared.unit} would show a difference of {size} if there is one"
+    time = f" ({format_duration(blocks * rules.block_s)} at the pace so far)" if rules.block_s else ""
+    worth = "; not worth it at this scatter" if blocks > NOT_WORTH * difference.n else ""
+    return f"about {blocks} {compared.unit}{time} would show a difference of {size} if there is one{worth}"
 
 
 def _exploratory(rules: Rules, table: list[Compared]) -> list[Comparison]:

@@ -110,7 +110,7 @@ def _coverage(plan: Plan, records: Sequence[RunRecord], runs: Sequence[RunSummar
     if cut:
         yield Finding(
             "interrupted_runs",
-            "info",
+            "info" if any(r.state == "complete" for r in records) else "serious",
             f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing"
             + (
                 f": {why}"

@@ -94,6 +94,7 @@ def _figure(figure: Figure, folder: str | None) -> str:
 
 
 def _notice(notice: Notice) -> str:
-    runs = f" Runs: {', '.join(esc(r) for r in notice.runs)}." if notice.runs else ""
+    more = f" and {notice.more} more" if notice.more else ""
+    runs = f" Runs: {', '.join(esc(r) for r in notice.runs)}{more}." if notice.runs else ""
     advice = f"\n  → {esc(notice.advice)}" if notice.advice else ""
     return f"- **{notice.severity}**, {esc(notice.name)}: {esc(notice.message)}{runs}{advice}"

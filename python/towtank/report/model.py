@@ -187,6 +187,8 @@ class Notice:
     message: str
     advice: str
     runs: tuple[str, ...] = ()
+    more: int = 0
+    """Runs that are not listed."""
 
 
 @dataclass(frozen=True)

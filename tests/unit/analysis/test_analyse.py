@@ -1,12 +1,20 @@
 """Whole result folders, synthetic, with planted effects: what a reader gets."""
 
+import io
+import json
 import math
+import re
 
+import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from support.make_results import PLATEAU, SPIKE, TreatmentModel, make_results
-from towtank.analysis import analyse
+from support.plans import make_plan
+from towtank import report
+from towtank.analysis import Quantity, analyse
+from towtank.analysis.comparison import compare
 from towtank.design.model import Answer
 from towtank.store import Results
 
@@ -232,6 +240,14 @@ def test_claims_that_rest_on_suspect_runs_are_told(tmp_path):
     first = found.findings[0]
     assert (first.name, first.severity) == ("claim_rests_on_suspect_runs", "serious")
     assert "without them: undecided, 1 left" in first.message
+    assert found.caution == "The only decided claim would not stand without the 7 suspect runs."
+    shown = report.build(found, figures=False)
+    assert (shown.answers[0].verdict, shown.answers[0].tone) == ("✓ better, but fragile", "unsure")
+    assert found.caution in report.html.render(shown)
+    assert found.caution in report.markdown.render(shown)
+    console = Console(file=io.StringIO(), width=160)
+    report.terminal.show(shown, console)
+    assert found.caution in console.file.getvalue()
 
 
 def test_analysing_twice_gives_the_same(tmp_path):
@@ -244,3 +260,26 @@ def test_analysing_twice_gives_the_same(tmp_path):
     assert first.treatments == second.treatments
     assert first.findings == second.findings
     assert set(first.treatments[0].bootstrap) >= {"p95", "mean"}
+
+
+def test_what_more_blocks_would_take_is_said_in_time():
+    rng = np.random.default_rng(3)
+    plan = make_plan(blocks=8)
+    values = {
+        "p95": {
+            t.id: {b: Quantity(float(rng.lognormal(0, 0.5))) for b in range(1, 9)} for t in plan.treatments
+        }
+    }
+    said = compare(plan, values, block_s=60.0)[0].sentence
+    assert re.search(r"about \d+ blocks \(\d+ h \d+ min at the pace so far\) would show", said)
+    assert said.endswith("; not worth it at this scatter.")
+
+
+def test_the_cause_that_kept_the_first_run_from_starting_stands_first(tmp_path):
+    never = TreatmentModel(unfinished=(1,))
+    path = make_results(tmp_path / "results", treatments={"one": never, "two": never}, blocks=1, **SMALL)
+    for file in path.glob("runs/*/run.json"):
+        file.write_text(json.dumps({**json.loads(file.read_text()), "failure": "nginx: not found"}))
+    found = analyse(Results.open(path))
+    assert found.caution == "The cause: nginx: not found"
+    assert (found.findings[0].name, found.findings[0].severity) == ("interrupted_runs", "serious")
