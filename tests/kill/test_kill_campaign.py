@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from support import small_study as study
+from towtank.campaign.runner import START_AHEAD_S
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(300)]
 
@@ -107,25 +108,46 @@ def children_named(parent: int, word: str) -> list[int]:
     return found
 
 
+def kill_all(parent: subprocess.Popen[str], word: str) -> list[int]:
+    """SIGKILL to the engines or guards of one towtank; those that were there."""
+    killed = []
+    for pid in children_named(parent.pid, word):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+    return killed
+
+
+def wait_for_load(process: subprocess.Popen[str], results: Path) -> None:
+    """Until the first load is on: its start is ordered when the log gets its first bytes, and comes soon after."""
+    study.wait_until(
+        lambda: (
+            process.poll() is not None
+            or any(log.stat().st_size > 0 for log in results.glob("runs/*/requests/thread-0.log"))
+        ),
+        what="the load is on",
+    )
+    assert process.poll() is None, "it ended before there was a load"
+    time.sleep(START_AHEAD_S + 0.1)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_the_engine_is_killed(folder, seed):
     """The run is invalid, the campaign goes on, nothing else is lost."""
     chance = random.Random(seed)
-    file = study.write_study(folder, blocks=2, duration="1s", repeats=1)
+    file = study.write_study(folder, blocks=2, duration="2s", repeats=1)
     results = folder / "results" / "small"
     process = study.start("run", file, "--plain", "--no-report")
-    study.wait_until(lambda: children_named(process.pid, "run"), what="an engine is there")
-    time.sleep(chance.uniform(0, 1.2))
-    killed = children_named(process.pid, "run")
-    for pid in killed:
-        os.kill(pid, signal.SIGKILL)
+    wait_for_load(process, results)
+    time.sleep(chance.uniform(0, 1.0))
+    killed = kill_all(process, "run")
     _, err = process.communicate(timeout=150)
     assert process.returncode in (0, 6), err
     lost = [r for r in study.records(results).values() if "engine_lost" in reasons(r)]
-    assert len(lost) == 1 or not killed, "exactly the run whose engine was killed"
-    for record in lost:
-        assert record["verdicts"]["instrument"] == "invalid"
-        assert "SIGKILL" in record["failure"]
+    assert len(killed) == 1
+    assert len(lost) == 1, "exactly the run whose engine was killed"
+    assert lost[0]["verdicts"]["instrument"] == "invalid"
+    assert "SIGKILL" in lost[0]["failure"]
     assert not list((results / "intents").iterdir())
 
 
@@ -135,16 +157,42 @@ def reasons(record: dict) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_guard_is_killed(folder, seed):
-    """Its instances are ended by their token; the run is invalid, or the campaign stops and can be resumed."""
+def test_the_guard_is_killed_during_the_load(folder, seed):
+    """Its instances are ended by their token; the run is invalid, and nothing is said of the deployment."""
+    chance = random.Random(seed)
+    file = study.write_study(folder, blocks=2, duration="2s", repeats=1)
+    results = folder / "results" / "small"
+    process = study.start("run", file, "--plain", "--no-report")
+    wait_for_load(process, results)
+    time.sleep(chance.uniform(0, 1.0))
+    assert len(kill_all(process, "guard")) == 1
+    _, err = process.communicate(timeout=150)
+    assert process.returncode in (0, 6), err
+    assert "Traceback" not in err
+    lost = [r for r in study.records(results).values() if "platform_lost" in reasons(r)]
+    assert len(lost) == 1, "exactly the run whose guard was killed"
+    assert (lost[0]["verdicts"]["instrument"], lost[0]["verdicts"]["system"]) == ("invalid", "intact")
+    assert not list((results / "intents").iterdir()), err
+    finish(file, results, 4)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_guard_is_killed_at_any_moment(folder, seed):
+    """Before, during or after a load: the run is invalid, or the campaign stops and can be resumed."""
     chance = random.Random(seed)
     file = study.write_study(folder, blocks=2, duration="1s", repeats=1)
     results = folder / "results" / "small"
     process = study.start("run", file, "--plain", "--no-report")
     study.wait_until(lambda: children_named(process.pid, "guard"), what="a guard is there")
-    time.sleep(chance.uniform(0.2, 1.5))
-    for pid in children_named(process.pid, "guard"):
-        os.kill(pid, signal.SIGKILL)
+    time.sleep(chance.uniform(0, 0.5))
+    killed: list[int] = []
+
+    def hit() -> bool:  # between two runs there is none for a moment
+        killed.extend(kill_all(process, "guard"))
+        return bool(killed) or process.poll() is not None
+
+    study.wait_until(hit, what="a guard was killed")
+    assert killed, "the campaign had ended"
     _, err = process.communicate(timeout=150)
     assert process.returncode in (0, 4, 6), err
     assert "Traceback" not in err
