@@ -109,6 +109,17 @@ def test_exploratory_comparisons_carry_no_verdict(model):
     assert len(model.answers) == 4
 
 
+def test_exploratory_rows_that_repeat_others_are_left_out():
+    sample = sample_analysis()
+    first = next(c for c in sample.comparisons if not c.confirmatory)
+    other = {"p99": 0.5, "p99_ok": 0.5, "median": 0.4, "median_ok": 0.3, "goodput": 0.1, "error_ratio": -0.1}
+    told = tuple(replace(first, variable=name, estimate=size) for name, size in other.items())
+    model = report.build(replace(sample, comparisons=told), figures=False)
+    table = next(t for t in model.tables if t.id == "exploratory")
+    assert len(table.rows) == 4
+    assert "error_ratio, p99_ok." in table.remark
+
+
 def test_steps_of_the_journey():
     steps = pd.DataFrame(
         [

@@ -16,6 +16,8 @@ from towtank.units import format_number
 def claims(comparisons: tuple[Comparison, ...], names: Names, *, confirmatory: bool) -> Table | None:
     """Contrasts with effect, interval, adjusted p and verdict; exploratory ones carry no verdict."""
     mine = [c for c in comparisons if c.confirmatory == confirmatory]
+    repeated = set() if confirmatory else _repeated(comparisons)
+    mine = [c for c in mine if c.variable not in repeated]
     if not mine:
         return None
     columns = [
@@ -48,6 +50,7 @@ def claims(comparisons: tuple[Comparison, ...], names: Names, *, confirmatory: b
         remark = (
             "Not part of the claims: p-values are adjusted for the false discovery rate of this table, "
             "and there are no verdicts."
+            + (f" Left out, as they repeat others: {', '.join(sorted(repeated))}." if repeated else "")
         )
     return Table(
         "claims" if confirmatory else "exploratory",
@@ -56,6 +59,16 @@ def claims(comparisons: tuple[Comparison, ...], names: Names, *, confirmatory: b
         rows,
         " ".join([_method(mine), remark, _checks(mine)]).strip(),
     )
+
+
+def _repeated(comparisons: tuple[Comparison, ...]) -> set[str]:
+    """Variables whose comparisons say what others say: the error share beside goodput; ``_ok`` where nothing failed."""
+    said: dict[str, list[tuple[object, ...]]] = {}
+    for c in comparisons:
+        numbers = c.treatment_id, c.baseline_id, c.n, c.estimate, c.low, c.high
+        said.setdefault(c.variable, []).append(numbers)
+    same = {name for name, rows in said.items() if name.endswith("_ok") and said.get(name[:-3]) == rows}
+    return same | ({"error_ratio"} if "goodput" in said else set())
 
 
 def _claim(c: Comparison, names: Names, *, confirmatory: bool) -> tuple[Cell, ...]:
