@@ -24,6 +24,11 @@ _NOT_CODE = {"__pycache__", "node_modules", "results", "target"}
 """Besides everything that is hidden."""
 _SCRIPTS = {".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".sh"}
 """Interpreters look for more code beside such a file."""
+_WRITTEN = {
+    ".bak", ".csv", ".db", ".db-journal", ".db-shm", ".db-wal", ".lock", ".log", ".md", ".out", ".parquet", ".pid",
+    ".png", ".pyc", ".rst", ".sock", ".sqlite", ".sqlite3", ".sqlite-shm", ".sqlite-wal", ".swp", ".tmp", ".txt",
+}  # fmt: skip
+"""Data, logs and notes: what a server writes beside itself while it runs is its state, not its code."""
 
 
 def fingerprints(plan: Plan, root: Path, results: Path | None = None) -> dict[str, str]:
@@ -129,7 +134,7 @@ class _Applications:
             folders[:] = sorted(name for name in folders if self._may_be_code(Path(here) / name))
             for name in sorted(names):
                 path = Path(here) / name
-                if name.startswith(".") or path.suffix == ".pyc" or not path.is_file():
+                if name.startswith(".") or path.suffix in _WRITTEN or not path.is_file():
                     continue
                 if path.resolve() not in self._left_out:
                     yield path

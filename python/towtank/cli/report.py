@@ -17,7 +17,8 @@ def report(  # noqa: PLR0917 - typer hands over options by position
         bool, typer.Option("--markdown", help="Print the report as Markdown instead of the terminal tables.")
     ] = False,
     figures: Annotated[
-        Path | None, typer.Option("--figures", metavar="DIR", help="Also write every figure as files into this folder.")
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write every figure as files into this folder."),
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", help="Formats of the figures: svg, png, pdf, with commas between.")

@@ -272,6 +272,14 @@ def test_a_changed_application_is_another_environment(study, command, cwd, where
     assert application.fingerprints(plan, study) != first, "a module that the server imports"
 
 
+def test_what_a_server_writes_beside_itself_is_not_its_code(study):
+    plan = application_plan("python main.py")
+    first = application.fingerprints(plan, study)
+    for name in ("access.log", "shop.db", "shop.db-wal", "server.pid", "notes.md"):
+        (study / name).write_text("written while it ran")
+    assert application.fingerprints(plan, study) == first
+
+
 def test_results_and_the_experiments_own_files_are_no_application(study):
     plan = application_plan("python main.py")
     first = application.fingerprints(plan, study, study / "measured")

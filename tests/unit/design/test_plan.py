@@ -19,7 +19,7 @@ def test_the_full_file_is_read_as_it_is_meant(full):
     ]  # fmt: skip
     first = plan.treatments[0]
     assert first.levels == {"deployment": "nfs", "workload": "reads", "users": 25}
-    assert first.label == "nfs · reads · 25"
+    assert first.label == "nfs · reads · users=25"
     spec = first.spec
     assert (spec.deployment_name, spec.workload_name, spec.deploy) == ("nfs", "reads", "per-block")
     assert spec.deployment.components["db"].limits.memory == 64 * 2**20
