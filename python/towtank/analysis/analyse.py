@@ -35,7 +35,7 @@ from towtank.store.run_record import RunRecord
 from towtank.variables import variable
 
 POOLED = ("min", "mean", "median", "p90", "p95", "p99", "max", "median_ok", "p95_ok", "p99_ok", "goodput")
-STEP_COLUMNS = ("treatment_id", "step", "variable", "mean", "low", "high", "n", "above", "reason")
+STEP_COLUMNS = ("treatment_id", "step", "variable", "mean", "low", "high", "n", "above", "method", "reason")
 
 
 def analyse(results: Results) -> ExperimentAnalysis:
@@ -300,7 +300,8 @@ def _steps(plan: Plan, gathered: _Gathered, *, confidence: float) -> pd.DataFram
             rows.append(
                 {
                     "treatment_id": treatment, "step": step, "variable": name, "mean": found.mean, "low": found.low,
-                    "high": found.high, "n": found.n, "above": found.above, "reason": found.reason,
+                    "high": found.high, "n": found.n, "above": found.above, "method": found.method,
+                    "reason": found.reason,
                 }
             )  # fmt: skip
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS))

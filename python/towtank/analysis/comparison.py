@@ -322,7 +322,7 @@ def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
     size = (
         sentences.percent(rules.matters)
         if compared.described.scale == "log"
-        else f"{sentences.significant(target * 100)} points"
+        else sentences.share_points(target)
     )
     blocks = blocks_to_resolve(difference.sd, difference=target, confidence=level)
     if blocks is None:

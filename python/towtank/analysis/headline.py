@@ -89,7 +89,7 @@ def _evidence(comparison: Comparison) -> str:
         size = f"{sentences.ratio(comparison.estimate)} ×"
         bounds = f", {sentences.ratio(low)}–{sentences.ratio(high)}" if low and high else ""
         return f"{name} ({size}{bounds})"
-    size = f"{sentences.significant(comparison.estimate * 100)} points"
+    size = sentences.share_points(comparison.estimate)
     if low is None or high is None:
         return f"{name} ({size})"
     return f"{name} ({size}, {sentences.significant(low * 100)} to {sentences.significant(high * 100)})"

@@ -80,11 +80,10 @@ def difference_sentence(
             return f"{treatment} has the same {what} as {baseline} ({'; '.join(facts)}){ending}."
         size = f"{ratio(times)} × that of {baseline} ({_change(times)}; {'; '.join(facts)})"
         return f"{treatment} has {article} {what} of {size}{ending}."
-    points = difference.estimate * 100
-    if points == 0:
+    if difference.estimate == 0:
         return f"{treatment} has the same {what} as {baseline} ({'; '.join(facts)}){ending}."
-    word = "higher" if points > 0 else "lower"
-    amount = f"{significant(abs(points))} {'point' if abs(points) == 1 else 'points'} {word}"
+    word = "higher" if difference.estimate > 0 else "lower"
+    amount = f"{share_points(abs(difference.estimate))} {word}"
     return f"{treatment} has {article} {what} {amount} than {baseline} ({'; '.join(facts)}){ending}."
 
 
@@ -159,6 +158,12 @@ def percent(ratio: float) -> str:
     return f"{significant(ratio * 100)} %"
 
 
+def share_points(difference: float) -> str:
+    """Show a difference of shares: "1 point", "1.2 points"."""
+    text = significant(difference * 100)
+    return f"{text} {'point' if text == '1' else 'points'}"
+
+
 def verdict_ending(
     verdict: VerdictWord, *, matters: float, described: Variable, certain: bool, planned: str
 ) -> str:
@@ -176,7 +181,7 @@ def verdict_ending(
         What an undecided comparison would need, or why it cannot be decided; may be empty.
     """
     if verdict == "equivalent":
-        margin = percent(matters) if described.scale == "log" else f"{significant(matters * 100)} points"
+        margin = percent(matters) if described.scale == "log" else share_points(matters)
         small = ", a certain difference but smaller than what matters" if certain else ""
         return f": equivalent within {margin}{small}"
     if verdict == "undecided":

@@ -38,7 +38,10 @@ class Answer(Model):
     contrasts: Literal["baseline", "all-pairs"] = Field(
         "baseline", description="compare every treatment with the baseline, or every pair of treatments"
     )
-    matters: Ratio = Field(0.05, description="the smallest relative difference worth acting on")
+    matters: Ratio = Field(
+        0.05,
+        description="the smallest relative difference worth acting on; for shares such as goodput at most one point",
+    )
     confidence: Ratio = Field(
         0.95, description="simultaneous confidence of all claims together; from 0.5, below 1"
     )

@@ -7,6 +7,7 @@ import pytest
 
 from support.sample_analysis import sample_analysis
 from towtank import report
+from towtank.analysis.analyse import STEP_COLUMNS
 from towtank.analysis.model import ExperimentAnalysis, Finding
 
 
@@ -123,18 +124,30 @@ def test_exploratory_rows_that_repeat_others_are_left_out():
 def test_steps_of_the_journey():
     steps = pd.DataFrame(
         [
-            ("one-process", "list", "p95", 0.012, 0.011, 0.013, 8, False, ""),
-            ("one-process", "list", "goodput", 1.0, None, None, 8, False, "the same in all 8 runs"),
-            ("one-process", "cpu", "p95", 2.0, None, None, 8, True, "1 of 8 runs lie above"),
+            ("one-process", "list", "p95", 0.012, 0.011, 0.013, 8, False, "t", ""),
+            ("one-process", "list", "requests", 75.8, None, None, 8, False, "count", "70 to 80 in 8 runs"),
+            (
+                "one-process",
+                "list",
+                "goodput",
+                1.0,
+                None,
+                None,
+                8,
+                False,
+                "constant",
+                "the same in all 8 runs",
+            ),
+            ("one-process", "cpu", "p95", 2.0, None, None, 8, True, "t", "1 of 8 runs lie above"),
         ],
-        columns=["treatment_id", "step", "variable", "mean", "low", "high", "n", "above", "reason"],
+        columns=list(STEP_COLUMNS),
     )
     model = report.build(replace(sample_analysis(), steps=steps), figures=False)
     table = next(t for t in model.tables if t.id == "steps")
     listed, cpu = table.rows
-    assert [c.text for c in listed] == ["one-process", "list", "100 %", "12 ms"]
-    assert (listed[2].detail, listed[3].detail) == ("in every run", "11–13 ms")
-    assert (cpu[3].text, cpu[3].note) == ("> 2 s", "1 of 8 runs lie above")
+    assert [c.text for c in listed] == ["one-process", "list", "75.8", "100 %", "12 ms"]
+    assert [c.detail for c in listed[2:]] == ["", "in every run", "11–13 ms"]
+    assert (cpu[4].text, cpu[4].note) == ("> 2 s", "1 of 8 runs lie above")
     assert cpu[2].text == "–"
     assert cpu[2].note
 

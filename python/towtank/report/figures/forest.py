@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from towtank.analysis.comparison import share_margin
 from towtank.analysis.model import Comparison
 from towtank.report.figures import base
 from towtank.report.figures.base import Chart, Layout
@@ -41,7 +42,8 @@ def forest(
         drawn = [p.draw(layout, 0 if layout.narrow else left) for p in parts.values() if p.comparisons]
         return alt.vconcat(*drawn, spacing=26) if len(drawn) > 1 else drawn[0]
 
-    bands = [{"low": 1 / (1 + band), "high": 1 + band, "minus": -band, "plus": band}] if band else []
+    points = share_margin(band) if band else 0.0
+    bands = [{"low": 1 / (1 + band), "high": 1 + band, "minus": -points, "plus": points}] if band else []
     return base.build(
         id="forest" if confirmatory else "forest-exploratory",
         title="What differs, and by how much" if confirmatory else "Exploratory differences",
@@ -63,7 +65,9 @@ def _caption(mine: list[Comparison], names: Names, band: float | None, *, confir
     text = f"Each mark is {against}, the bar its {level} interval"
     text += ", simultaneous over all claims." if confirmatory else ", each on its own."
     if band:
-        text += f" Within the shaded band (± {band * 100:g} %) a difference does not matter."
+        margins = {"log": f"± {band * 100:g} %", "difference": f"± {share_margin(band) * 100:g} points"}
+        shown = " or ".join(margins[scale] for scale in margins if any(c.scale == scale for c in mine))
+        text += f" Within the shaded band ({shown}) a difference does not matter."
     return text + " A bar that does not reach the line is a difference that chance does not explain."
 
 
@@ -73,7 +77,8 @@ class _Part:
     def __init__(self, kind: str, comparisons: list[Comparison], names: Names, band: float | None) -> None:
         self.kind, self.comparisons, self.names, self.band = kind, comparisons, names, band
         self.ratio = kind == "ratios"
-        self.domain = _domain(comparisons, ratio=self.ratio, matters=band)
+        margin = band if band is None or self.ratio else share_margin(band)
+        self.domain = _domain(comparisons, ratio=self.ratio, matters=margin)
         self.order = _row_labels(comparisons, names)
         self.rows = _rows(comparisons, names, self.order, self.domain)
 

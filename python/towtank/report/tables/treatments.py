@@ -11,7 +11,7 @@ from towtank.report.model import Cell, Column, Table, Tone
 from towtank.report.naming import Names
 from towtank.report.tables.headings import column, nothing
 from towtank.report.text import clean
-from towtank.report.values import NOTHING, count, estimate, known, share
+from towtank.report.values import NOTHING, count, estimate, known, share, show
 
 LOAD = ("requests", "throughput", "goodput", "cpu_cores", "memory_bytes", "bytes_in_per_s")
 LATENCIES = ("min", "mean", "median", "p90", "p95", "p99", "max")
@@ -149,9 +149,9 @@ def _step_cell(name: str, record: dict[str, object]) -> Cell:
     n = int(_float(record.get("n")) or 0)
     above = bool(record.get("above"))
     low, high = _float(record.get("low")), _float(record.get("high"))
-    # several runs, none censored, and yet no interval: they are all the same
-    method = "constant" if n > 1 and low is None and not above else ""
-    found = Estimate(name, mean, low, high, n, 0.95, method, reason, above)
+    if known(name).unit == "count":
+        return Cell(show(known(name), mean), sort=mean)  # the table of treatments says why it has no interval
+    found = Estimate(name, mean, low, high, n, 0.95, str(record.get("method") or ""), reason, above)
     return estimate(found)
 
 
