@@ -10,6 +10,7 @@ import pandas as pd
 
 from towtank.analysis.comparison import share_margin
 from towtank.analysis.model import Comparison
+from towtank.analysis.sentences import share_points
 from towtank.report.figures import base
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.model import Figure
@@ -65,7 +66,7 @@ def _caption(mine: list[Comparison], names: Names, band: float | None, *, confir
     text = f"Each mark is {against}, the bar its {level} interval"
     text += ", simultaneous over all claims." if confirmatory else ", each on its own."
     if band:
-        margins = {"log": f"± {band * 100:g} %", "difference": f"± {share_margin(band) * 100:g} points"}
+        margins = {"log": f"± {band * 100:g} %", "difference": f"± {share_points(share_margin(band))}"}
         shown = " or ".join(margins[scale] for scale in margins if any(c.scale == scale for c in mine))
         text += f" Within the shaded band ({shown}) a difference does not matter."
     return text + " A bar that does not reach the line is a difference that chance does not explain."
