@@ -7,10 +7,13 @@ fn main() {
     println!("cargo:rustc-env=TOWTANK_TARGET={}", env("TARGET"));
     println!("cargo:rustc-env=TOWTANK_RUSTC={}", output(&env("RUSTC"), &["--version"]));
     println!("cargo:rustc-env=TOWTANK_COMMIT={}", output("git", &["rev-parse", "--short=12", "HEAD"]));
-    // A commit moves HEAD's log; outside of a repository the path is absent and nothing is watched.
-    let head_log = "../.git/logs/HEAD";
-    if std::path::Path::new(head_log).exists() {
-        println!("cargo:rerun-if-changed={head_log}");
+    // A commit moves the branch that HEAD names, a checkout HEAD itself; outside of a repository nothing is watched.
+    let branch = output("git", &["symbolic-ref", "-q", "HEAD"]);
+    for name in ["HEAD", branch.as_str(), "packed-refs"] {
+        let path = output("git", &["rev-parse", "--git-path", name]);
+        if !name.is_empty() && std::path::Path::new(&path).exists() {
+            println!("cargo:rerun-if-changed={path}");
+        }
     }
     println!("cargo:rerun-if-changed=build.rs");
 }

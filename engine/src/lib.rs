@@ -1,9 +1,11 @@
 //! The load engine of Towtank.
 //!
 //! `schedule` says when, `journey` what, `transport` how; `record` keeps every request; `drive` joins them.
+//! `echo` is what it measures itself against.
 pub mod build_info;
 pub mod cli;
 pub mod drive;
+pub mod echo;
 pub mod guard;
 pub mod job;
 pub mod journey;

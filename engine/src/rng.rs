@@ -42,6 +42,12 @@ impl Rng {
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
     }
+
+    /// Normal with mean 0 and deviation 1 (Box and Muller, 1958).
+    pub fn normal(&mut self) -> f64 {
+        let (radius, angle) = ((2.0 * self.exponential()).sqrt(), std::f64::consts::TAU * self.unit());
+        radius * angle.cos()
+    }
 }
 
 fn splitmix(state: &mut u64) -> u64 {
@@ -74,6 +80,9 @@ mod tests {
         assert!((below - 2.5).abs() < 0.03, "{below}");
         let mean = (0..n).map(|_| rng.exponential()).sum::<f64>() / f64::from(n);
         assert!((mean - 1.0).abs() < 0.02, "{mean}");
+        let normal: Vec<_> = (0..n).map(|_| rng.normal()).collect();
+        let moment = |k: i32| normal.iter().map(|x| x.powi(k)).sum::<f64>() / f64::from(n);
+        assert!(moment(1).abs() < 0.02 && (moment(2) - 1.0).abs() < 0.03, "{} {}", moment(1), moment(2));
         assert_eq!(rng.below(0), 0);
     }
 }

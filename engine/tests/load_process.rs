@@ -97,6 +97,43 @@ fn a_signal_stops_the_run() {
 }
 
 #[test]
+fn the_records_of_an_earlier_run_are_never_those_of_this_one() {
+    let (server, dir) = (answering(), tempfile::tempdir().unwrap());
+    let path = write_job(dir.path(), job(&server.at(), open(200.0, 100_000), get()));
+    let run = || engine().args(["run", "--no-lifeline"]).arg(&path).output().unwrap();
+    assert!(run().status.success());
+    let before = read(&dir.path().join("requests.parquet")).len();
+    let check = engine().arg("check").arg(&path).output().unwrap();
+    for refused in [check, run()] {
+        assert_eq!(refused.status.code(), Some(3));
+        let error = &parse_events(&refused.stdout)[0];
+        assert_eq!((error["event"].as_str(), error["path"].as_str()), (Some("error"), Some("$.output")));
+        assert!(error["message"].as_str().unwrap().contains("requests.parquet"), "{error}");
+    }
+    assert!(!dir.path().join("requests").exists(), "nothing was begun");
+    assert_eq!(read(&dir.path().join("requests.parquet")).len(), before);
+}
+
+#[test]
+fn records_that_cannot_be_put_together_are_a_failure() {
+    let (server, dir) = (answering(), tempfile::tempdir().unwrap());
+    let path = write_job(dir.path(), job(&server.at(), open(100.0, 1_500_000), get()));
+    let mut child = start(&path);
+    let mut events = BufReader::new(child.stdout.take().unwrap());
+    child.stdin.as_mut().unwrap().write_all(b"{\"start_at_ns\": null}\n").unwrap();
+    await_event(&mut events, "progress");
+    // Comes while the load runs: no check before the start can see it.
+    std::fs::write(dir.path().join("requests.parquet"), "something else").unwrap();
+    let mut rest = String::new();
+    events.read_to_string(&mut rest).unwrap();
+    let rest = parse_events(rest.as_bytes());
+    assert!(rest.iter().any(|e| e["name"] == "compact_failed"), "{rest:?}");
+    assert_eq!(rest.last().unwrap()["event"], "done");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(dir.path().join("requests").join("thread-0.log").exists(), "what was measured is still there");
+}
+
+#[test]
 fn a_killed_run_leaves_what_it_wrote() {
     let (server, dir) = (answering(), tempfile::tempdir().unwrap());
     let job = write_job(dir.path(), job(&server.at(), open(200.0, 60_000_000), get()));

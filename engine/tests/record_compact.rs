@@ -34,7 +34,9 @@ fn row(scheduled_us: i64, n: u32) -> Row {
         target: 0,
         worker: 0,
         attempt: 0,
-        flags: flags::REUSED | if n.is_multiple_of(2) { flags::COLD_KNOWN | flags::COLD } else { 0 },
+        flags: flags::REUSED
+            | ((n % 8) as u8) << flags::REDIRECTS_SHIFT
+            | if n.is_multiple_of(2) { flags::COLD_KNOWN | flags::COLD } else { 0 },
     }
 }
 
@@ -129,6 +131,7 @@ fn every_row_comes_back_sorted_with_its_names() {
         assert_eq!(text("step"), ["list", "read"][(n as usize + worker) % 2], "ids are those of their log");
         assert_eq!(text("instance"), if n.is_multiple_of(7) { "null" } else { "app-ü" });
         assert_eq!((text("http_version"), fields["reused"]), ("1.1".to_owned(), &Field::Bool(true)));
+        assert_eq!(fields["redirects"], &Field::Int(i32::try_from(n % 8).unwrap()));
         assert_eq!(fields["cold"], &if n.is_multiple_of(2) { Field::Bool(true) } else { Field::Null });
     }
     assert_eq!(rows.len(), 2000);

@@ -3,6 +3,7 @@ pub mod check;
 pub mod compact;
 pub mod guard;
 pub mod run;
+pub mod serve;
 pub mod sweep;
 
 use crate::build_info::VERSION_LINE;
@@ -31,6 +32,8 @@ enum Command {
     Compact(compact::Args),
     Guard(guard::Args),
     Sweep(sweep::Args),
+    #[command(hide = true)]
+    Serve(serve::Args),
 }
 
 /// Parses the command line and carries it out.
@@ -41,5 +44,6 @@ pub fn main() -> ExitCode {
         Command::Compact(args) => compact::main(&args),
         Command::Guard(args) => guard::main(&args),
         Command::Sweep(args) => sweep::main(&args),
+        Command::Serve(args) => serve::main(&args),
     }
 }

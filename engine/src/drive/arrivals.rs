@@ -4,7 +4,7 @@ use super::iteration::{Due, Visitor};
 use super::recorder::{Origin, Times};
 use super::worker::Worker;
 use crate::job::{Open, WhenFull};
-use crate::journey::Rendered;
+use crate::journey::Session;
 use crate::rng::Rng;
 use crate::schedule::{Arrival, ArrivalPlan};
 use crate::transport::reactor::{TaskId, Wait};
@@ -59,7 +59,7 @@ pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, open: &Open)
         when_full: open.when_full,
         bound: (all / threads + usize::from(thread < all % threads)).max(1),
         timeout_ns: worker.plan.job.workloads[workload].timeout_us * 1000,
-        drain_end_ns: worker.start_ns + schedule.curve().end_ns() + worker.plan.workloads[workload].drain_ns,
+        drain_end_ns: worker.start_ns + schedule.end_ns() + worker.plan.workloads[workload].drain_ns,
         in_flight: Cell::new(0),
         queue: RefCell::default(),
         idle: RefCell::default(),
@@ -164,15 +164,7 @@ impl Gate {
 
     /// The life of a seat.
     async fn serve<T: Transport>(self: Rc<Self>, worker: &Rc<Worker<T>>, seat: &Rc<Seat>) {
-        let mut lane = worker.transport.lane(false);
-        let mut visitor = Visitor {
-            workload: self.workload,
-            user: 0,
-            iteration: 0,
-            rng: Rng::from_parts(&[]),
-            cut_ns: self.drain_end_ns,
-            rendered: Rendered::default(),
-        };
+        let mut visitor = self.visitor();
         loop {
             let Some(waiting) = seat.given.take() else {
                 if worker.rt.until(u64::MAX, || seat.has_work()).await == Wait::Cut {
@@ -184,6 +176,8 @@ impl Gate {
             visitor.rng = self.draws(worker, waiting.arrival);
             worker.stats.users.add(1);
             let due = Due { scheduled_ns: waiting.scheduled_ns, queued_ns: waiting.queued_ns };
+            // A session's own connections end with it.
+            let mut lane = worker.transport.lane(self.workload);
             worker.iterate(&mut visitor, &mut lane, due).await;
             worker.stats.users.sub(1);
             if !self.pass_on(worker, seat) {
@@ -193,6 +187,17 @@ impl Gate {
                     worker.rt.wake(self.driver.get());
                 }
             }
+        }
+    }
+
+    fn visitor(&self) -> Visitor {
+        Visitor {
+            workload: self.workload,
+            user: 0,
+            iteration: 0,
+            rng: Rng::from_parts(&[]),
+            cut_ns: self.drain_end_ns,
+            session: Session::default(),
         }
     }
 
@@ -232,11 +237,12 @@ impl Gate {
     /// A row for an arrival that was never started.
     fn give_up<T: Transport>(&self, worker: &Worker<T>, waiting: Waiting) {
         let now_ns = worker.rt.now();
-        let plan = &worker.plan.workloads[self.workload];
         // The step that it would have begun with.
-        let first =
-            plan.program.next(0, &mut self.draws(worker, waiting.arrival)).map_or(0, |(step, _)| step);
-        let step = &plan.steps[first];
+        let mut visitor = self.visitor();
+        visitor.user = waiting.arrival.index as u32;
+        visitor.rng = self.draws(worker, waiting.arrival);
+        let first = worker.first_step(&mut visitor);
+        let step = &worker.plan.workloads[self.workload].steps[first];
         let origin = Origin {
             workload: self.workload,
             user: waiting.arrival.index as u32,

@@ -48,6 +48,18 @@ pub mod advice {
         "keep connections alive, widen net.ipv4.ip_local_port_range, or set max_in_flight";
     /// `out_of_connections`
     pub const CONNECTIONS: &str = "raise limits.max_connections, or set max_in_flight";
+    /// `dns_failed`
+    pub const DNS: &str = "check the name, dns.servers of the job, and the resolver of this machine";
+    /// `tls_failed`
+    pub const TLS: &str =
+        "check the certificate; tls.ca_file, tls.server_name and tls.insecure say what is trusted";
+    /// `proxy_failed`
+    pub const PROXY: &str = "check the proxy's address, its headers, and what it lets through";
+    /// `protocol_failed`
+    pub const PROTOCOL: &str = "set protocol of the target to what its server speaks";
+    /// `source_address_failed`
+    pub const SOURCE: &str =
+        "add the address to an interface of this machine, or leave it out of source_addresses";
     /// `debug_build`
     pub const DEBUG: &str = "build with --release; times of a debug build are not measurements";
     /// `nice_not_permitted`
@@ -58,6 +70,11 @@ pub mod advice {
     pub const RECORD: &str = "make room on the disk of the output folder";
     /// `template_failed`
     pub const TEMPLATE: &str = "correct the template; its requests were not sent";
+    /// `instance_names_full`
+    pub const INSTANCES: &str =
+        "let instance_header name a header with one value per instance, not one per request";
+    /// `sessions_cut`
+    pub const SESSIONS_CUT: &str = "read what is counted of later steps as a lower bound, or let the timeout be longer than a session thinks";
     /// `compact_failed`
     pub const COMPACT: &str = "the logs are complete; repeat with: towtank-engine compact DIR OUT";
 }

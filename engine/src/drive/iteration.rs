@@ -1,11 +1,13 @@
 //! One iteration of a journey, the same for closed users and open sessions.
+use super::drafts::Draft;
 use super::findings::advice;
 use super::recorder::{Origin, Times};
 use super::worker::Worker;
-use crate::journey::{Message, Rendered, StepPlan, Variables};
+use crate::job::Load;
+use crate::journey::{Act, Frame, Message, Session, StepPlan, Traced, Walk};
 use crate::rng::Rng;
 use crate::transport::reactor::Wait;
-use crate::transport::{Call, Exchange, Outcome, Transport};
+use crate::transport::{Exchange, Outcome, Transport};
 
 /// A virtual user, or the session of an arrival.
 pub struct Visitor {
@@ -19,8 +21,8 @@ pub struct Visitor {
     pub rng: Rng,
     /// When it is cut off.
     pub cut_ns: u64,
-    /// Buffers for templates.
-    pub rendered: Rendered,
+    /// What it remembers.
+    pub session: Session,
 }
 
 /// The first request of an iteration.
@@ -39,7 +41,7 @@ pub struct End {
     pub next_ns: u64,
     /// It was cut off.
     pub cut: bool,
-    /// The last request found nobody to connect to.
+    /// The last request found nobody to connect to, or nothing was sent at all.
     pub unreachable: bool,
 }
 
@@ -47,40 +49,130 @@ impl<T: Transport> Worker<T> {
     /// Carries an iteration out.
     pub async fn iterate(&self, visitor: &mut Visitor, lane: &mut T::Lane, due: Due) -> End {
         let plan = &self.plan.workloads[visitor.workload];
-        let mut end = End { next_ns: due.scheduled_ns, cut: false, unreachable: false };
+        // Until something takes time: an iteration that does nothing must not be repeated without end.
+        let mut end = End { next_ns: due.scheduled_ns, cut: false, unreachable: true };
         let mut queued_ns = due.queued_ns;
-        let mut at = 0;
-        while let Some((index, next)) = plan.program.next(at, &mut visitor.rng) {
-            at = next;
-            let step = &plan.steps[index];
-            let (x, times) = self.request(visitor, lane, step, end.next_ns, queued_ns.take()).await;
-            let origin = Origin {
-                workload: visitor.workload,
-                user: visitor.user,
-                iteration: visitor.iteration,
-                step: step.id,
-                target: step.target,
+        let mut walk = self.set_out(visitor);
+        loop {
+            let act = plan.program.next(&mut walk, &mut self.frame(visitor));
+            let pause = match act {
+                Act::End => return end,
+                Act::Yield => {
+                    self.rt.yield_now().await;
+                    if self.rt.is_cut() || self.rt.now() >= visitor.cut_ns {
+                        end.cut = true;
+                        self.note_cut(visitor);
+                        return end;
+                    }
+                    continue;
+                }
+                Act::Unclear(message) => {
+                    self.template_failed("a condition", &message);
+                    continue;
+                }
+                Act::Pause(pause) => {
+                    if queued_ns.take().is_some() {
+                        end.next_ns = self.rt.now().max(end.next_ns);
+                    }
+                    end.unreachable = false;
+                    Some(pause)
+                }
+                Act::Request(index) => {
+                    let step = &plan.steps[index + plan.rotation.turn(visitor.user, visitor.iteration)];
+                    let outcome = self.step(visitor, lane, step, &mut end, queued_ns.take()).await;
+                    if end.cut {
+                        return end;
+                    }
+                    walk.note(outcome == Outcome::Answered);
+                    step.think
+                }
             };
-            self.recorder.keep(origin, times, &x);
-            end.next_ns = x.end_ns;
-            end.unreachable = x.outcome.is_connect_failure();
-            end.cut = x.outcome == Outcome::Interrupted;
-            if end.cut {
-                return end;
-            }
-            let Some(pause) = step.think else { continue };
+            let Some(pause) = pause else { continue };
             end.next_ns += pause.draw_ns(&mut visitor.rng);
-            if !plan.program.ends_at(at) && !self.think(end.next_ns, visitor.cut_ns).await {
+            if !plan.program.ends_at(&walk) && !self.think(end.next_ns, visitor.cut_ns).await {
                 end.cut = true;
+                self.note_cut(visitor);
                 return end;
             }
         }
-        end
+    }
+
+    /// The step that an iteration begins with, for an arrival that is given up.
+    pub fn first_step(&self, visitor: &mut Visitor) -> usize {
+        let program = &self.plan.workloads[visitor.workload].program;
+        let mut walk = self.set_out(visitor);
+        loop {
+            match program.next(&mut walk, &mut self.frame(visitor)) {
+                Act::Request(index) => {
+                    let rotation = self.plan.workloads[visitor.workload].rotation;
+                    return index + rotation.turn(visitor.user, visitor.iteration);
+                }
+                Act::End | Act::Yield => return 0,
+                Act::Pause(_) | Act::Unclear(_) => {}
+            }
+        }
+    }
+
+    /// Before the first step: a new session where each iteration is one, and the rows of its feeds.
+    fn set_out(&self, visitor: &mut Visitor) -> Walk {
+        let plan = &self.plan.workloads[visitor.workload];
+        if plan.renews {
+            visitor.session.renew();
+        }
+        let is_open = matches!(self.plan.job.workloads[visitor.workload].load, Load::Open(_));
+        plan.rows.take(&mut visitor.session, visitor.user, is_open, &mut visitor.rng);
+        Walk::new()
+    }
+
+    pub(super) fn frame<'a>(&'a self, visitor: &'a mut Visitor) -> Frame<'a> {
+        Frame {
+            templates: &self.plan.templates,
+            scope: &self.plan.workloads[visitor.workload].scope,
+            user: u64::from(visitor.user),
+            iteration: u64::from(visitor.iteration),
+            session: &mut visitor.session,
+            rng: &mut visitor.rng,
+        }
+    }
+
+    /// What a session had left is no row; an iteration of closed load is known to end with its user's grace.
+    fn note_cut(&self, visitor: &Visitor) {
+        if matches!(self.plan.job.workloads[visitor.workload].load, Load::Open(_)) {
+            self.stats.sessions_cut.add(1);
+        }
     }
 
     /// Sleeps between two steps; false if the visitor was cut off meanwhile.
     async fn think(&self, until_ns: u64, cut_ns: u64) -> bool {
         self.rt.sleep_until(until_ns.min(cut_ns)).await != Wait::Cut && until_ns < cut_ns
+    }
+
+    /// Carries a request out and keeps its row.
+    async fn step(
+        &self,
+        visitor: &mut Visitor,
+        lane: &mut T::Lane,
+        step: &StepPlan,
+        end: &mut End,
+        queued_ns: Option<u64>,
+    ) -> Outcome {
+        let (x, times) = self.request(visitor, lane, step, end.next_ns, queued_ns).await;
+        let origin = Origin {
+            workload: visitor.workload,
+            user: visitor.user,
+            iteration: visitor.iteration,
+            step: step.id,
+            target: step.target,
+        };
+        self.recorder.keep(origin, times, &x);
+        end.next_ns = x.end_ns;
+        end.unreachable = x.outcome.is_connect_failure() || x.outcome == Outcome::Template;
+        end.cut = x.outcome == Outcome::Interrupted;
+        if x.outcome == Outcome::Template {
+            // Nothing was waited for: many of these in a row must not keep others from their turn.
+            self.rt.yield_now().await;
+        }
+        x.outcome
     }
 
     async fn request(
@@ -91,33 +183,47 @@ impl<T: Transport> Worker<T> {
         scheduled_ns: u64,
         queued_ns: Option<u64>,
     ) -> (Exchange, Times) {
-        let rendered = self.render(visitor, step);
+        let mut draft = self.drafts.take();
+        let rendered = self.render(visitor, step, scheduled_ns, &mut draft);
         let started_ns = self.rt.now().max(scheduled_ns);
         let times = Times { scheduled_ns, picked_ns: queued_ns.unwrap_or(started_ns), started_ns };
+        let mut x = Exchange::new(started_ns);
         if let Err(message) = rendered {
-            self.recorder.find("template_failed", started_ns, 1.0, message, advice::TEMPLATE);
-            return (Exchange::new(started_ns), times);
+            self.template_failed(&format!("step \"{}\"", self.plan.step_names[&step.id]), &message);
+            x.outcome = Outcome::Template;
+            self.drafts.put(draft);
+            return (x, times);
         }
-        self.stats.in_flight.add(1);
-        if self.stats.in_flight.get() > self.stats.in_flight_max.get() {
-            self.stats.in_flight_max.set(self.stats.in_flight.get());
-        }
-        let rendered = matches!(step.message, Message::Template(_)).then_some(&visitor.rendered);
-        let call = Call { step, rendered, started_ns, cut_ns: visitor.cut_ns };
-        let x = self.transport.exchange(lane, &call).await;
-        self.stats.in_flight.sub(1);
+        x = self.converse(visitor, lane, step, &mut draft, (step.target, started_ns)).await;
+        self.drafts.put(draft);
         (x, times)
     }
 
-    fn render(&self, visitor: &mut Visitor, step: &StepPlan) -> Result<(), String> {
-        let Message::Template(draft) = &step.message else { return Ok(()) };
-        let user = u64::from(visitor.user);
-        let variables = Variables {
-            user,
-            iteration: u64::from(visitor.iteration),
-            arrival: Some(user),
-            run_id: &self.plan.job.run_id,
-        };
-        draft.render(&self.plan.templates, &variables, &mut visitor.rng, &mut visitor.rendered)
+    /// Makes what of a request is not always the same.
+    fn render(
+        &self,
+        visitor: &mut Visitor,
+        step: &StepPlan,
+        scheduled_ns: u64,
+        draft: &mut Draft,
+    ) -> Result<(), String> {
+        if let Message::Template(template) = &step.message {
+            template.render(&mut self.frame(visitor), &mut draft.outgoing)?;
+        }
+        if let Some(trace) = &step.trace {
+            let of = Traced {
+                worker: self.thread as u64,
+                user: u64::from(visitor.user),
+                iteration: u64::from(visitor.iteration),
+                scheduled_us: self.recorder.run_us(scheduled_ns),
+            };
+            trace.push(of, &mut draft.extra);
+        }
+        Ok(())
+    }
+
+    pub(super) fn template_failed(&self, what: &str, message: &str) {
+        let message = format!("{what}: {message}");
+        self.recorder.find("template_failed", self.rt.recent(), 1.0, message, advice::TEMPLATE);
     }
 }

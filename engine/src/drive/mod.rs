@@ -5,6 +5,8 @@
 //! takes orders from stdin.
 mod arrivals;
 mod control;
+mod converse;
+mod drafts;
 mod events;
 mod findings;
 mod histogram;
@@ -13,6 +15,7 @@ mod machine;
 mod monitor;
 mod priority;
 mod recorder;
+mod replies;
 mod run;
 mod stats;
 mod summary;

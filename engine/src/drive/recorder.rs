@@ -5,7 +5,7 @@ use crate::journey::Plan;
 use crate::record::log::{LogSummary, LogWriter, NameKind};
 use crate::record::names::RunInfo;
 use crate::record::row::{NONE_INSTANCE, NONE_U32, Row, flags};
-use crate::transport::client::Instances;
+use crate::transport::client::{Instances, MAX_INSTANCES};
 use crate::transport::{Exchange, Outcome};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -49,6 +49,7 @@ pub struct Recorder {
     notes: Sender<Note>,
     instances: Rc<RefCell<Instances>>,
     named: Cell<usize>,
+    told_full: Cell<bool>,
     thread: u8,
     start_ns: u64,
     failed: Cell<bool>,
@@ -75,6 +76,7 @@ impl Recorder {
             notes,
             instances: Rc::clone(instances),
             named: Cell::new(0),
+            told_full: Cell::new(false),
             thread: thread as u8,
             start_ns,
             failed: Cell::new(false),
@@ -95,7 +97,8 @@ impl Recorder {
         };
         let workloads = numbered(&mut job.workloads.iter().map(|w| w.name.as_str()));
         let targets = numbered(&mut job.targets.iter().map(|t| t.name.as_str()));
-        let outcomes = numbered(&mut Outcome::ALL.iter().map(|o| o.name()));
+        let outcomes =
+            self.plan.outcomes.all().map(|(o, name)| (u16::from(o.id()), name.to_owned())).collect();
         self.write(|log| {
             if self.thread == 0 {
                 log.run(&run)?;
@@ -108,16 +111,34 @@ impl Recorder {
         self.name_instances();
     }
 
+    /// Writes the names that have come since the last time: all of them each time would grow with their square.
     fn name_instances(&self) {
         let instances = self.instances.borrow();
-        self.named.set(instances.len());
-        self.write(|log| log.names(NameKind::Instance, &instances.names()));
+        let names = instances.names_from(self.named.replace(instances.len()));
+        self.write(|log| log.names(NameKind::Instance, &names));
+    }
+
+    fn tell_of_full_names(&self, now_ns: u64) {
+        if self.told_full.replace(true) {
+            return;
+        }
+        let message = format!(
+            "answers named more than {MAX_INSTANCES} instances; the others are recorded as the instance connected to"
+        );
+        self.find("instance_names_full", now_ns, MAX_INSTANCES as f64, message, advice::INSTANCES);
     }
 
     /// Keeps a request.
     pub fn keep(&self, origin: Origin, times: Times, x: &Exchange) {
-        if self.instances.borrow().len() > self.named.get() {
+        let (known, full) = {
+            let instances = self.instances.borrow();
+            (instances.len(), instances.is_full())
+        };
+        if known > self.named.get() {
             self.name_instances();
+        }
+        if full {
+            self.tell_of_full_names(x.end_ns);
         }
         let row = self.row(origin, times, x);
         self.count(&row, x);
@@ -131,13 +152,15 @@ impl Recorder {
     fn row(&self, origin: Origin, times: Times, x: &Exchange) -> Row {
         let us = |ns: u64| (ns as i64 - self.start_ns as i64).div_euclid(1000);
         let span = |from: u64, to: u64| u32::try_from(us(to) - us(from)).map_or(0, |us| us.min(NONE_U32 - 1));
-        let sent = x.outcome != Outcome::NotSent;
+        let sent = !x.outcome.is_unsent();
         let ttfb_us = x.first_byte_ns.map_or(NONE_U32, |first| span(times.started_ns, first));
         let after_ttfb_us =
             if sent { span(x.first_byte_ns.unwrap_or(times.started_ns), x.end_ns) } else { NONE_U32 };
         let scheduled_us = us(times.scheduled_ns);
         let warmup_us = self.plan.job.workloads[origin.workload].warmup_us as i64;
         let reused = if x.reused { flags::REUSED } else { 0 };
+        let http2 = if x.http2 { flags::HTTP2 } else { 0 };
+        let cold = x.cold.map_or(0, |cold| flags::COLD_KNOWN | if cold { flags::COLD } else { 0 });
         let warmup = if scheduled_us < warmup_us { flags::WARMUP } else { 0 };
         Row {
             scheduled_us,
@@ -145,7 +168,7 @@ impl Recorder {
             wait_us: span(times.picked_ns, times.started_ns),
             dns_us: x.dns_us,
             connect_us: x.connect_us,
-            tls_us: NONE_U32,
+            tls_us: x.tls_us,
             ttfb_us,
             after_ttfb_us,
             bytes_out: x.bytes_out.min(u64::from(u32::MAX)) as u32,
@@ -160,14 +183,14 @@ impl Recorder {
             target: origin.target as u8,
             worker: self.thread,
             attempt: x.attempt,
-            flags: reused | warmup,
+            flags: reused | warmup | cold | http2 | x.redirects << flags::REDIRECTS_SHIFT,
         }
     }
 
     fn count(&self, row: &Row, x: &Exchange) {
         let stats = &self.stats;
         stats.rows.add(1);
-        stats.by_outcome[usize::from(row.outcome)].add(1);
+        stats.by_outcome.of(x.outcome).add(1);
         stats.lag.add(row.lag_us);
         if u64::from(row.lag_us) > stats.lag_max.get() {
             stats.lag_max.set(u64::from(row.lag_us));
@@ -175,7 +198,7 @@ impl Recorder {
         if x.outcome != Outcome::Answered {
             stats.failed.add(1);
         }
-        if x.outcome != Outcome::NotSent {
+        if !x.outcome.is_unsent() {
             stats.sent.add(1);
             stats.bytes_in.add(x.bytes_in);
             stats.bytes_out.add(x.bytes_out);
@@ -224,3 +247,7 @@ impl Recorder {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

@@ -89,7 +89,8 @@ impl Run {
         let bell = || Bell::new().map(Arc::new).map_err(|e| format!("no eventfd: {e}"));
         let bells = (0..count).map(|_| bell()).collect::<Result<Vec<_>, _>>()?;
         self.control = Arc::new(Control::new(bells.clone()));
-        let resolver = Resolver::start().map_err(|e| format!("cannot start a thread: {e}"))?;
+        let resolver =
+            Resolver::start(&self.plan.job.dns).map_err(|e| format!("cannot start a thread: {e}"))?;
         let output = &self.plan.job.output;
         for (thread, bell) in bells.into_iter().enumerate() {
             let log = LogWriter::create(output, thread as u8)
@@ -136,7 +137,7 @@ impl Run {
 
     fn soon(&self) -> u64 {
         let users = |load: &Load| match load {
-            Load::Closed(closed) => Population::new(&closed.stages).users(),
+            Load::Closed(closed) => Population::new(closed).users(),
             Load::Open(_) => 0,
         };
         let users: u64 = self.plan.job.workloads.iter().map(|w| users(&w.load)).sum();
@@ -206,13 +207,15 @@ impl Run {
         for finding in &findings {
             self.find(finding);
         }
+        let t_us = (drained_ns.saturating_sub(zero_ns) / 1000) as i64;
+        self.tell_of_cut_sessions(monitor.sum(|s| &s.sessions_cut), t_us);
         let by_count = !harvest.is_empty() && harvest.iter().all(|h| h.by_count);
         let natural = if by_count { StoppedBy::Count } else { StoppedBy::Schedule };
         if self.plan.job.nice.is_some() {
             priority::reset_session();
         }
         let compaction = Compaction::carry_out(&self.plan);
-        self.check_records(&compaction, &monitor, (drained_ns.saturating_sub(zero_ns) / 1000) as i64);
+        self.check_records(&compaction, &monitor, t_us);
         let ending = Ending {
             plan: &self.plan,
             stats: &self.stats,
@@ -226,12 +229,22 @@ impl Run {
         self.failure.map_or(Ok(()), Err)
     }
 
+    fn tell_of_cut_sessions(&mut self, count: u64, t_us: i64) {
+        if count > 0 {
+            let message =
+                format!("{count} sessions were cut off between two steps; what they had left is no row");
+            let (name, advice) = ("sessions_cut", advice::SESSIONS_CUT);
+            self.find(&Finding { name, t_us, value: count as f64, message, advice });
+        }
+    }
+
     /// Every row that was counted has to be in the file.
     fn check_records(&mut self, compaction: &Compaction, monitor: &Monitor, t_us: i64) {
         let counted = monitor.sum(|s| &s.rows);
         match &compaction.result {
             Err(error) => {
                 let message = error.to_string();
+                self.failure.get_or_insert_with(|| format!("the records were not put together: {message}"));
                 self.find(&Finding {
                     name: "compact_failed",
                     t_us,

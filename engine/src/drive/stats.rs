@@ -29,6 +29,23 @@ impl Gauge {
     }
 }
 
+/// Counters by the id of an outcome.
+#[derive(Debug)]
+pub struct ByOutcome(Box<[Gauge]>);
+
+impl Default for ByOutcome {
+    fn default() -> Self {
+        Self((0..=u8::MAX).map(|_| Gauge::default()).collect())
+    }
+}
+
+impl ByOutcome {
+    /// That of one outcome.
+    pub fn of(&self, outcome: Outcome) -> &Gauge {
+        &self.0[usize::from(outcome.id())]
+    }
+}
+
 /// All counters of one load thread.
 #[derive(Debug, Default)]
 pub struct Stats {
@@ -44,6 +61,8 @@ pub struct Stats {
     pub failed: Gauge,
     /// Arrivals that the bound in flight turned away.
     pub dropped: Gauge,
+    /// Sessions of arrivals that were cut off between two steps.
+    pub sessions_cut: Gauge,
     /// Requests in flight.
     pub in_flight: Gauge,
     /// The most of them.
@@ -59,11 +78,21 @@ pub struct Stats {
     /// Connections opened.
     pub connections: Gauge,
     /// Rows by outcome.
-    pub by_outcome: [Gauge; Outcome::ALL.len()],
+    pub by_outcome: ByOutcome,
     /// lag + wait + total.
     pub latency: Histogram,
     /// Scheduled → picked up.
     pub lag: Histogram,
     /// Largest lag.
     pub lag_max: Gauge,
+}
+
+impl Stats {
+    /// A request is in flight.
+    pub fn enter(&self) {
+        self.in_flight.add(1);
+        if self.in_flight.get() > self.in_flight_max.get() {
+            self.in_flight_max.set(self.in_flight.get());
+        }
+    }
 }

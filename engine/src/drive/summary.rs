@@ -70,10 +70,7 @@ impl Compaction {
     pub fn carry_out(plan: &Plan) -> Self {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let (began_ns, before) = (monotonic_ns(), machine::ThreadUsage::read(tid));
-        let dir = &plan.job.output;
-        let mut name = dir.file_name().unwrap_or_default().to_owned();
-        name.push(".parquet");
-        let result = compact(dir, &dir.with_file_name(name));
+        let result = compact(&plan.job.output, &plan.job.records());
         let cpu_s = machine::ThreadUsage::read(tid).since(&before).cpu_ns as f64 / 1e9;
         Self { result, wall_s: (monotonic_ns() - began_ns) as f64 / 1e9, cpu_s }
     }
@@ -93,13 +90,14 @@ impl Ending<'_> {
 
     fn counts(&self) -> Value {
         let sum = |of: &dyn Fn(&Stats) -> u64| self.stats.iter().map(|s| of(s)).sum::<u64>();
-        let outcome = |o: &Outcome| (o.name(), sum(&|s| s.by_outcome[usize::from(o.id())].get()));
+        let outcome = |(o, name)| (name, sum(&|s| s.by_outcome.of(o).get()));
         let by_outcome: std::collections::BTreeMap<_, _> =
-            Outcome::ALL.iter().map(outcome).filter(|(_, count)| *count > 0).collect();
+            self.plan.outcomes.all().map(outcome).filter(|(_, count)| *count > 0).collect();
         json!({
             "due": sum(&|s| s.due.get()),
             "rows": sum(&|s| s.rows.get()),
             "sent": sum(&|s| s.sent.get()),
+            "sessions_cut": sum(&|s| s.sessions_cut.get()),
             "dropped": sum(&|s| s.dropped.get()),
             "by_outcome": by_outcome,
         })
@@ -141,7 +139,7 @@ impl Ending<'_> {
             "lag_p99_us": lag(0.99),
             "lag_p999_us": lag(0.999),
             "lag_max_us": self.stats.iter().map(|s| s.lag_max.get()).max(),
-            "not_sent": sum(&|s| s.by_outcome[usize::from(Outcome::NotSent.id())].get()),
+            "not_sent": sum(&|s| s.by_outcome.of(Outcome::NotSent).get()),
             "cpu_user_s": round(user_s),
             "cpu_system_s": round(system_s),
             "cpu_cores_mean": ratio(user_s + system_s),

@@ -206,6 +206,7 @@ fn sessions_of_several_steps_end_with_the_drain() {
     let run = run_job(&job(&open(1, 1), &journey), |_, _| (100 * MS, Outcome::Answered));
     // At 0, 500, 1000 and 1500 ms; the drain ends at 2 s, where the fifth would begin.
     assert_eq!(run.scheduled(), [0, 500, 1000, 1500]);
+    assert_eq!(run.worker.stats.sessions_cut.get(), 1);
     assert!(run.rows.iter().all(|r| r.outcome == Outcome::Answered.id() && r.lag_us == 0));
 }
 
@@ -372,3 +373,6 @@ fn a_stop_cuts_everything_and_keeps_it() {
     assert_eq!((rows.len(), worker.stats.due.get()), (51, 51));
     assert_eq!((count(Outcome::Interrupted), count(Outcome::NotSent)), (20, 31));
 }
+
+#[path = "tests_load.rs"]
+mod load;

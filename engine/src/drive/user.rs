@@ -1,8 +1,8 @@
 //! Closed load: one task for each virtual user.
 use super::iteration::{Due, Visitor};
 use super::worker::Worker;
-use crate::job::{Closed, Session};
-use crate::journey::Rendered;
+use crate::job::{Closed, SessionSpan};
+use crate::journey::Session;
 use crate::rng::Rng;
 use crate::schedule::Population;
 use crate::transport::Transport;
@@ -27,7 +27,7 @@ struct Terms {
 /// Adds a task for each user of a workload that belongs to this thread. Gives how many iterations were asked for, if
 /// the workload stops by their count.
 pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, closed: &Closed) {
-    let population = Population::new(&closed.stages);
+    let population = Population::new(closed);
     let users = population.users();
     for user in (0..users).filter(|user| user % worker.threads as u64 == worker.thread as u64) {
         let quota = quota(closed, user, users);
@@ -74,9 +74,9 @@ async fn live<T: Transport>(
         iteration: 0,
         rng: Rng::from_parts(&seed),
         cut_ns: u64::MAX,
-        rendered: Rendered::default(),
+        session: Session::default(),
     };
-    let mut lane = worker.transport.lane(true);
+    let mut lane = worker.transport.lane(workload);
     let mut free_ns = 0;
     for (on, off) in intervals {
         let (on_ns, off_ns) = (worker.start_ns + on, worker.start_ns + off);
@@ -106,16 +106,20 @@ async fn stay<T: Transport>(
     (on_ns, off_ns): (u64, u64),
 ) -> bool {
     let mut scheduled_ns = on_ns.max(*free_ns);
+    // Later than scheduled only for a user that catches up.
+    let mut begin_ns = scheduled_ns;
     loop {
-        if worker.rt.sleep_until(scheduled_ns.min(off_ns)).await == Wait::Cut {
+        if worker.rt.sleep_until(begin_ns.min(off_ns)).await == Wait::Cut {
             return false;
         }
-        if scheduled_ns >= off_ns {
-            *free_ns = scheduled_ns;
+        if begin_ns >= off_ns {
+            *free_ns = begin_ns;
             return true;
         }
         worker.stats.due.add(1);
-        let end = worker.iterate(visitor, lane, Due { scheduled_ns, queued_ns: None }).await;
+        // Who catches up was due while it was still busy: that time is its own, and no fault of the instrument.
+        let queued_ns = (begin_ns > scheduled_ns).then_some(scheduled_ns);
+        let end = worker.iterate(visitor, lane, Due { scheduled_ns, queued_ns }).await;
         visitor.iteration += 1;
         if u64::from(visitor.iteration) >= terms.quota {
             worker.note_count();
@@ -123,16 +127,22 @@ async fn stay<T: Transport>(
         }
         if end.cut {
             // Cut off at the end of its grace: it may come back, as a new session.
-            *lane = worker.transport.lane(true);
+            *lane = worker.transport.lane(visitor.workload);
+            visitor.session.renew();
             *free_ns = end.next_ns;
             return !worker.rt.is_cut();
         }
-        if terms.closed.session == Session::Iteration {
-            *lane = worker.transport.lane(true);
+        if terms.closed.session == SessionSpan::Iteration {
+            *lane = worker.transport.lane(visitor.workload);
         }
         let pacing_ns = terms.closed.pacing.map_or(0, |pause| pause.draw_ns(&mut visitor.rng));
         let gap_ns = pacing_ns.max(terms.least_gap_ns);
         let pause_ns = if end.unreachable { UNREACHABLE_PAUSE_NS } else { 0 };
-        scheduled_ns = (end.next_ns + pause_ns).max(scheduled_ns + gap_ns);
+        let free_ns = end.next_ns + pause_ns;
+        scheduled_ns += gap_ns;
+        begin_ns = free_ns.max(scheduled_ns);
+        if !terms.closed.catch_up {
+            scheduled_ns = begin_ns;
+        }
     }
 }

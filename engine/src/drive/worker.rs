@@ -1,16 +1,19 @@
 //! A load thread.
 use super::control::Control;
+use super::drafts::Drafts;
 use super::findings::{Finding, Note, advice, tell};
 use super::recorder::Recorder;
+use super::replies::Replies;
 use super::stats::Stats;
 use super::{arrivals, machine, user};
 use crate::job::Load;
 use crate::journey::Plan;
+use crate::journey::answers::Workspace;
 use crate::record::log::{LogSummary, LogWriter};
-use crate::transport::client::{Client, Instances, Parts};
+use crate::transport::client::{Client, Instances, OnTrouble, Parts};
 use crate::transport::reactor::{Bell, Clock, Reactor, Wait};
 use crate::transport::resolver::{Mailbox, Resolver};
-use crate::transport::{Shortage, Transport};
+use crate::transport::{Shortage, Transport, Trouble};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -67,6 +70,12 @@ pub struct Worker<T: Transport> {
     pub recorder: Recorder,
     /// Counters.
     pub stats: Arc<Stats>,
+    /// Buffers for answers.
+    pub replies: Replies,
+    /// For looking at them.
+    pub workspace: RefCell<Workspace>,
+    /// Buffers for requests.
+    pub drafts: Drafts,
     /// Number of the thread.
     pub thread: usize,
     /// Number of threads.
@@ -97,6 +106,9 @@ impl<T: Transport> Worker<T> {
             transport,
             recorder,
             stats,
+            replies: Replies::default(),
+            workspace: RefCell::default(),
+            drafts: Drafts::default(),
             thread,
             threads,
             start_ns,
@@ -193,7 +205,7 @@ pub fn main(seed: Seed) -> io::Result<Harvest> {
         instances,
         resolver: seed.resolver,
         mailbox: Mailbox::new(Arc::clone(&seed.bell)),
-        on_shortage: on_shortage(seed.notes.clone(), start_ns),
+        on_trouble: on_trouble(seed.notes.clone(), start_ns),
     });
     let worker = Worker::new(rt, seed.plan, client, recorder, seed.stats, place);
     worker.listen(seed.bell, seed.control)?;
@@ -206,24 +218,31 @@ pub fn main(seed: Seed) -> io::Result<Harvest> {
     Ok(Harvest { log, last_end_ns, by_count, usage })
 }
 
-/// Tells of each shortage once.
-fn on_shortage(notes: Sender<Note>, start_ns: u64) -> Box<dyn Fn(Shortage)> {
+/// Tells of each trouble once.
+fn on_trouble(notes: Sender<Note>, start_ns: u64) -> OnTrouble {
     let told = RefCell::new(std::collections::BTreeSet::new());
-    Box::new(move |what| {
+    Box::new(move |what, why| {
         if !told.borrow_mut().insert(what) {
             return;
         }
         let (name, message, advice) = match what {
-            Shortage::Descriptors => {
-                ("out_of_descriptors", "no file descriptor left for a connection", advice::DESCRIPTORS)
+            Trouble::Short(Shortage::Descriptors) => {
+                ("out_of_descriptors", "no file descriptor left for a connection".into(), advice::DESCRIPTORS)
             }
-            Shortage::Ports => ("out_of_ports", "no local port left for a connection", advice::PORTS),
-            Shortage::Connections => {
-                ("out_of_connections", "limits.max_connections was reached", advice::CONNECTIONS)
+            Trouble::Short(Shortage::Ports) => {
+                ("out_of_ports", "no local port left for a connection".into(), advice::PORTS)
             }
+            Trouble::Short(Shortage::Connections) => {
+                ("out_of_connections", "limits.max_connections was reached".into(), advice::CONNECTIONS)
+            }
+            Trouble::Dns => ("dns_failed", why.to_string(), advice::DNS),
+            Trouble::Tls => ("tls_failed", why.to_string(), advice::TLS),
+            Trouble::Proxy => ("proxy_failed", why.to_string(), advice::PROXY),
+            Trouble::Protocol => ("protocol_failed", why.to_string(), advice::PROTOCOL),
+            Trouble::Source => ("source_address_failed", why.to_string(), advice::SOURCE),
         };
         let now_ns = crate::transport::reactor::monotonic_ns();
         let t_us = (now_ns as i64 - start_ns as i64) / 1000;
-        tell(&notes, Note::Finding(Finding { name, t_us, value: 1.0, message: message.into(), advice }));
+        tell(&notes, Note::Finding(Finding { name, t_us, value: 1.0, message, advice }));
     })
 }

@@ -1,7 +1,7 @@
 //! Starting a process so that it is in its cgroup, session and limits before it runs its first instruction.
 //!
-//! This is the one module with `unsafe`: `pre_exec` runs between fork and exec, where only async-signal-safe calls are
-//! allowed. The closure makes plain system calls on values that were prepared before the fork: it does not allocate,
+//! There is `unsafe` here for one reason: `pre_exec` runs between fork and exec, where only async-signal-safe calls
+//! are allowed. The closure makes plain system calls on values that were prepared before the fork: it does not allocate,
 //! lock or print.
 #![allow(unsafe_code)]
 

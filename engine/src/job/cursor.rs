@@ -95,6 +95,34 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// True or false.
+    pub fn truth(&self) -> Option<bool> {
+        self.value.as_bool().or_else(|| self.mismatch("true or false"))
+    }
+
+    /// A number for "exactly so many", or two for "from … to …".
+    pub fn range(&self, least: u64, most: u64) -> Option<(u64, u64)> {
+        if !self.value.is_array() {
+            return self.integer(least, most).map(|n| (n, n));
+        }
+        let [a, b] = &self.array()?[..] else { return self.mismatch("a number or two numbers") };
+        let (a, b) = (a.integer(least, most)?, b.integer(least, most)?);
+        if a > b {
+            self.problem(format!("{a} is above {b}; the smaller comes first"));
+            return None;
+        }
+        Some((a, b))
+    }
+
+    /// A text, or a number or truth value as text.
+    pub fn scalar(&self) -> Option<String> {
+        match self.value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(_) | Value::Bool(_) => Some(self.value.to_string()),
+            _ => self.mismatch("a text, a number, true or false"),
+        }
+    }
+
     /// One of several words.
     pub fn choice<T: Copy>(&self, allowed: &[(&str, T)]) -> Option<T> {
         let text = self.str()?;

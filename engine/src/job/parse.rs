@@ -1,16 +1,16 @@
 //! JSON → [`Job`]: top level, targets, limits.
 use super::cursor::{Node, Object, Problems};
-use super::{
-    BaseUrl, Instance, Job, Limits, Load, MAX_DURATION_US, MAX_THREADS, Problem, Spread, Target, Workload,
-    load, steps,
-};
+use super::{Dns, Job, Limits, MAX_THREADS, Problem, Spread, feeds, steps_request, targets, workload};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Parses and checks a whole job.
-pub fn job(value: &Value) -> Result<Job, Vec<Problem>> {
+pub fn job(value: &Value, folder: &Path) -> Result<Job, Vec<Problem>> {
     let problems = Problems::default();
-    let job = Node::root(value, &problems).object().and_then(read_job);
+    let job = Node::root(value, &problems).object().and_then(|o| read_job(o, folder));
     let mut problems = problems.into_vec();
     match job {
         Some(job) if problems.is_empty() => {
@@ -22,7 +22,7 @@ pub fn job(value: &Value) -> Result<Job, Vec<Problem>> {
 }
 
 /// None, or a problem was noted: fields are read to the end before anything is given up.
-fn read_job(mut o: Object<'_>) -> Option<Job> {
+fn read_job(mut o: Object<'_>, folder: &Path) -> Option<Job> {
     if o.required("version").and_then(|n| n.integer(0, u64::MAX)).is_some_and(|v| v != 1) {
         o.problem_at("version", "unknown version; this engine reads 1");
     }
@@ -35,20 +35,32 @@ fn read_job(mut o: Object<'_>) -> Option<Job> {
     let spread = o.optional("spread").map_or(Some(Spread::PerConnectionRandom), |n| n.choice(SPREADS));
     let instance_header = o.optional("instance_header").map(|n| {
         n.name().filter(|name| {
-            let good = steps::is_token(name);
+            let good = steps_request::is_token(name);
             if !good {
                 n.problem("no valid header name");
             }
             good
         })
     });
+    let traceparent = o.optional("traceparent").map_or(Some(0.0), |n| n.number(0.0, 1.0));
     let limits = o.optional("limits").map_or(Some(Limits::default()), |n| n.object().and_then(read_limits));
-    let targets = o.required("targets").and_then(|n| n.object()).map(|t| read_targets(&t));
+    let dns = o.optional("dns").map_or(Some(Dns::default()), |n| n.object().and_then(targets::read_dns));
+    let targets = o.required("targets").and_then(|n| n.object()).map(|t| targets::read(&t, folder));
     let target_names: Vec<_> = targets.iter().flatten().map(|t| t.name.clone()).collect();
     let threads_known = threads.unwrap_or(1);
     let limits_known = limits.unwrap_or_default();
-    let context = Context { targets: &target_names, threads: threads_known, limits: limits_known };
-    let workloads = o.required("workloads").and_then(|n| read_workloads(&n, &context));
+    let files = Files { folder, read: RefCell::default() };
+    let default_target = (target_names.len() == 1).then_some(0);
+    let context = Context {
+        targets: &target_names,
+        threads: threads_known,
+        limits: limits_known,
+        files: &files,
+        default_target,
+    };
+    let feeds =
+        o.optional("feeds").and_then(|n| n.object()).map_or(Some(Vec::new()), |o| feeds::feeds(&o, &context));
+    let workloads = o.required("workloads").and_then(|n| workload::read_all(&n, &context));
     o.finish();
     Some(Job {
         run_id: run_id?,
@@ -59,7 +71,10 @@ fn read_job(mut o: Object<'_>) -> Option<Job> {
         cpus: cpus?,
         spread: spread?,
         instance_header: instance_header.flatten(),
+        traceparent: traceparent?,
         targets: targets?,
+        dns: dns?,
+        feeds: feeds?,
         workloads: workloads?,
         limits: limits?,
     })
@@ -72,10 +87,63 @@ const SPREADS: &[(&str, Spread)] = &[
 ];
 
 /// What a workload needs to know of the rest of the job.
+#[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub targets: &'a [String],
     pub threads: u64,
     pub limits: Limits,
+    pub files: &'a Files<'a>,
+    /// Where a step goes that names no target.
+    pub default_target: Option<usize>,
+}
+
+/// The files that a job names: each is read once.
+pub struct Files<'a> {
+    folder: &'a Path,
+    read: RefCell<BTreeMap<PathBuf, Arc<[u8]>>>,
+}
+
+impl Files<'_> {
+    /// Where a file is that is named relative to the job's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// All bytes of a file, or a problem of the node that names it.
+    pub fn bytes(&self, node: &Node<'_>) -> Option<Arc<[u8]>> {
+        let path = self.path(&node.name()?);
+        if let Some(bytes) = self.read.borrow().get(&path) {
+            return Some(Arc::clone(bytes));
+        }
+        match read_file(&path, MAX_FILE_BYTES) {
+            Ok(bytes) => {
+                let bytes: Arc<[u8]> = bytes.into();
+                self.read.borrow_mut().insert(path, Arc::clone(&bytes));
+                Some(bytes)
+            }
+            Err(message) => {
+                node.problem(message);
+                None
+            }
+        }
+    }
+}
+
+/// Bytes of a file that is a body.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// All bytes of a regular file of at most so many.
+pub fn read_file(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let about = std::fs::metadata(path).map_err(|e| format!("cannot read {shown}: {e}"))?;
+    // A pipe or a device may never come to an end.
+    if !about.is_file() {
+        return Err(format!("cannot read {shown}: it is no regular file"));
+    }
+    if about.len() > most {
+        return Err(format!("{shown} has {} bytes; at most {most} are read", about.len()));
+    }
+    std::fs::read(path).map_err(|e| format!("cannot read {shown}: {e}"))
 }
 
 fn read_nice(node: &Node<'_>) -> i32 {
@@ -100,102 +168,4 @@ fn read_limits(mut o: Object<'_>) -> Option<Limits> {
     let connections = read("max_connections", d.max_connections, 1_000_000);
     o.finish();
     Some(Limits { max_body_bytes: body?, max_header_bytes: header?, max_connections: connections? })
-}
-
-fn read_targets(o: &Object<'_>) -> Vec<Target> {
-    let entries = o.entries();
-    if entries.is_empty() || entries.len() > 255 {
-        o.problem(format!("{} targets; allowed: 1 to 255", entries.len()));
-    }
-    let mut names = BTreeSet::new();
-    let targets: Vec<_> =
-        entries.iter().filter_map(|(name, node)| read_target(name, node, &mut names)).collect();
-    if names.len() > 4096 {
-        o.problem(format!("{} instances; at most 4096 are allowed", names.len()));
-    }
-    targets
-}
-
-fn read_target(name: &str, node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<Target> {
-    let mut o = node.object()?;
-    let nodes = o.required("instances").and_then(|n| n.filled_array());
-    let mut instances = Vec::new();
-    for node in nodes.iter().flatten() {
-        let Some(instance) = node.object().and_then(read_instance) else { continue };
-        if !names.insert(instance.name.clone()) {
-            node.problem(format!("a second instance named \"{}\"", instance.name));
-        }
-        instances.push(instance);
-    }
-    let headers = o.optional("headers").map_or(Some(Vec::new()), |n| steps::headers(&n));
-    o.finish();
-    let complete = nodes.is_some_and(|nodes| !nodes.is_empty() && nodes.len() == instances.len());
-    complete.then_some(Target { name: name.to_owned(), instances, headers: headers? })
-}
-
-fn read_instance(mut o: Object<'_>) -> Option<Instance> {
-    let name = o.required("name").and_then(|n| n.name());
-    let url = o.required("url").and_then(|n| {
-        let text = n.str()?;
-        BaseUrl::parse(text).map_err(|message| n.problem(message)).ok()
-    });
-    o.finish();
-    Some(Instance { name: name?, url: url? })
-}
-
-fn read_workloads(node: &Node<'_>, context: &Context<'_>) -> Option<Vec<Workload>> {
-    let nodes = node.filled_array()?;
-    if nodes.len() > 255 {
-        node.problem("more than 255 workloads");
-    }
-    let mut names = BTreeSet::new();
-    let mut workloads = Vec::new();
-    for node in &nodes {
-        let Some(workload) = node.object().and_then(|o| read_workload(o, context)) else { continue };
-        if !names.insert(workload.name.clone()) {
-            node.problem(format!("a second workload named \"{}\"", workload.name));
-        }
-        workloads.push(workload);
-    }
-    let peak: u64 = workloads.iter().map(peak_connections).sum();
-    if peak > context.limits.max_connections {
-        node.problem(format!(
-            "up to {peak} users at once need as many connections; limits.max_connections allows {}",
-            context.limits.max_connections
-        ));
-    }
-    Some(workloads)
-}
-
-/// Closed users hold a connection each; open load is held below the limit by the engine itself.
-fn peak_connections(workload: &Workload) -> u64 {
-    match &workload.load {
-        Load::Closed(closed) => {
-            closed.stages.iter().map(|s| s.from.max(s.to)).fold(0.0, f64::max).ceil() as u64
-        }
-        Load::Open(_) => 0,
-    }
-}
-
-fn read_workload(mut o: Object<'_>, context: &Context<'_>) -> Option<Workload> {
-    let name = o.required("name").and_then(|n| n.name());
-    let warmup_us = o.optional("warmup_us").map_or(Some(0), |n| n.integer(0, MAX_DURATION_US));
-    // A row has 32 bits for µs, and MAX means "did not happen".
-    let timeout_us = o.required("timeout_us").and_then(|n| n.integer(1, steps::MAX_TIMEOUT_US));
-    let load = o.required("load").and_then(|n| n.object()).and_then(|n| load::read(n, context));
-    let journey = o.required("journey").and_then(|n| n.object()).and_then(|n| steps::journey(n, context));
-    if let (Some(warmup), Some(load)) = (warmup_us, &load)
-        && warmup > 0
-        && warmup >= load.duration_us()
-    {
-        o.problem_at("warmup_us", "the warm-up is as long as the whole schedule: nothing would be measured");
-    }
-    o.finish();
-    Some(Workload {
-        name: name?,
-        warmup_us: warmup_us?,
-        timeout_us: timeout_us?,
-        load: load?,
-        journey: journey?,
-    })
 }

@@ -1,8 +1,19 @@
 //! The compiled form of a whole job, shared by all load threads.
-use super::{Message, Program, StepPlan, Templates};
-use crate::job::{Job, Load, Problem, Request, Target, Workload};
-use memchr::memmem::Finder;
+use super::answers::{self, Answers};
+use super::draft::Line;
+use super::encode::Encoding;
+use super::feeds::RowPlan;
+use super::message::Texts;
+use super::program::{MAX_ONCE, Place};
+use super::template::from_json;
+use super::template::{Name, Text};
+use super::trace::Trace;
+use super::{Message, Outgoing, Program, Scope, StepPlan, Templates};
+use crate::job::{Closed, Job, Load, Problem, Protocol, Request, SessionSpan, Step, Workload};
+use crate::transport::{OutcomeNames, Want, tls};
+use rustls::ClientConfig;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A job, compiled.
 pub struct Plan {
@@ -14,8 +25,14 @@ pub struct Plan {
     pub templates: Templates,
     /// Names of the steps by their ids.
     pub step_names: BTreeMap<u16, String>,
+    /// Outcomes that the job itself names.
+    pub outcomes: OutcomeNames,
     /// First instance id of each target; ids are given in the order of targets and instances.
     pub first_instance: Vec<u16>,
+    /// Where redirects may lead.
+    pub places: answers::redirect::Places,
+    /// How TLS is done with each target that has an `https` URL.
+    pub tls: Vec<Option<Arc<ClientConfig>>>,
 }
 
 /// A workload, compiled.
@@ -26,17 +43,52 @@ pub struct WorkloadPlan {
     pub steps: Vec<StepPlan>,
     /// The longest timeout of any of its steps: the length of the drain.
     pub drain_ns: u64,
+    /// The names that its templates can use.
+    pub scope: Arc<Scope>,
+    /// The rows that an iteration takes.
+    pub rows: RowPlan,
+    /// Whether every iteration is a session of its own.
+    pub renews: bool,
+    /// Headers of each target, for requests that a redirect leads to it; empty where none is followed.
+    pub target_headers: Vec<Vec<(String, Line)>>,
+    /// Where requests go.
+    pub rotation: Rotation,
+}
+
+/// With rotating targets every request is there once for each of them, one after another.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    targets: usize,
+    /// Open load: each arrival is an iteration.
+    by_user: bool,
+}
+
+impl Rotation {
+    fn new(workload: &Workload) -> Self {
+        Self { targets: workload.rotate.len().max(1), by_user: matches!(workload.load, Load::Open(_)) }
+    }
+
+    /// Which of a request's copies an iteration takes.
+    pub fn turn(self, user: u32, iteration: u32) -> usize {
+        if self.targets == 1 {
+            return 0;
+        }
+        (if self.by_user { user } else { iteration }) as usize % self.targets
+    }
 }
 
 /// Problems that only compiling finds.
 pub fn check(job: &Job) -> Vec<Problem> {
-    compile(job).err().unwrap_or_default()
+    let mut problems = compile(job).err().unwrap_or_default();
+    problems.extend(tls::compile(job).err().unwrap_or_default());
+    problems
 }
 
 impl Plan {
     /// Compiles a job.
     pub fn new(job: Job) -> Result<Self, Vec<Problem>> {
-        let (workloads, templates, step_names) = compile(&job)?;
+        let Compiled { workloads, templates, step_names, outcomes, .. } = compile(&job)?;
+        let tls = tls::compile(&job)?;
         let mut next = 0;
         let first_instance = job.targets.iter().map(|target| {
             let first = next;
@@ -44,7 +96,8 @@ impl Plan {
             first
         });
         let first_instance = first_instance.collect();
-        Ok(Self { job, workloads, templates, step_names, first_instance })
+        let places = answers::redirect::Places::new(&job.targets);
+        Ok(Self { job, workloads, templates, step_names, outcomes, first_instance, places, tls })
     }
 
     /// Names of all configured instances, in the order of their ids.
@@ -53,65 +106,219 @@ impl Plan {
     }
 }
 
-type Compiled = (Vec<WorkloadPlan>, Templates, BTreeMap<u16, String>);
-
-fn compile(job: &Job) -> Result<Compiled, Vec<Problem>> {
-    let mut templates = Templates::default();
-    let mut names = BTreeMap::new();
-    let mut problems = Vec::new();
-    let mut workloads = Vec::new();
-    for workload in &job.workloads {
-        templates.open = matches!(workload.load, Load::Open(_));
-        let mut builder =
-            Builder { workload, targets: &job.targets, templates, names, problems, steps: Vec::new() };
-        let program = Program::new(&workload.journey.steps, &mut |request| builder.place(request));
-        let drain_ns = builder.steps.iter().map(|s| s.timeout_ns).max().unwrap_or(0);
-        workloads.push(WorkloadPlan { program, steps: builder.steps, drain_ns });
-        (templates, names, problems) = (builder.templates, builder.names, builder.problems);
-    }
-    if names.len() > 60_000 {
-        problems.push(Problem { path: "$.workloads".into(), message: format!("{} steps", names.len()) });
-    }
-    if problems.is_empty() { Ok((workloads, templates, names)) } else { Err(problems) }
+/// What all workloads share, while they are compiled.
+#[derive(Default)]
+struct Compiled {
+    workloads: Vec<WorkloadPlan>,
+    templates: Templates,
+    step_names: BTreeMap<u16, String>,
+    outcomes: OutcomeNames,
+    problems: Vec<Problem>,
 }
 
+fn compile(job: &Job) -> Result<Compiled, Vec<Problem>> {
+    let mut compiled = Compiled::default();
+    for (place, workload) in job.workloads.iter().enumerate() {
+        let at = format!("$.workloads[{place}]");
+        compiled.workload(job, workload, &at);
+    }
+    if compiled.step_names.len() > 60_000 {
+        compiled.problem(
+            "$.workloads",
+            format!("{} steps; at most 60000 are possible", compiled.step_names.len()),
+        );
+    }
+    if compiled.problems.is_empty() { Ok(compiled) } else { Err(compiled.problems) }
+}
+
+impl Compiled {
+    fn problem(&mut self, path: &str, message: impl Into<String>) {
+        self.problems.push(Problem { path: path.to_owned(), message: message.into() });
+    }
+
+    fn workload(&mut self, job: &Job, workload: &Workload, at: &str) {
+        let scope = Arc::new(self.scope(job, workload, at));
+        self.templates.forget_feeds();
+        let mut builder = Builder { job, workload, scope: &scope, shared: self, steps: Vec::new() };
+        let program = Program::new(&workload.journey.steps, &mut builder);
+        let steps = builder.steps;
+        if steps.is_empty() {
+            self.problem(&format!("{at}.journey.steps"), "no request in any of the steps");
+        }
+        if program.onces() > MAX_ONCE {
+            let message = format!("{} once steps; at most {MAX_ONCE} are possible", program.onces());
+            self.problem(&format!("{at}.journey.steps"), message);
+        }
+        let rows = RowPlan::new(job, workload, self.templates.used_feeds());
+        let rows = rows.unwrap_or_else(|message| {
+            self.problem(&format!("{at}.journey"), message);
+            RowPlan::default()
+        });
+        let target_headers = self.target_headers(job, &steps, &scope);
+        let drain_ns = steps.iter().map(|s| s.timeout_ns).max().unwrap_or(0);
+        let own = matches!(workload.load, Load::Closed(Closed { session: SessionSpan::User, .. }));
+        self.workloads.push(WorkloadPlan {
+            program,
+            steps,
+            drain_ns,
+            scope,
+            rows,
+            renews: !own,
+            target_headers,
+            rotation: Rotation::new(workload),
+        });
+    }
+
+    /// What is wrong with a header is told where it stands.
+    fn target_headers(
+        &mut self,
+        job: &Job,
+        steps: &[StepPlan],
+        scope: &Arc<Scope>,
+    ) -> Vec<Vec<(String, Line)>> {
+        if steps.iter().all(|step| step.answers.redirects == 0) {
+            return Vec::new();
+        }
+        let mut all = Vec::new();
+        for target in &job.targets {
+            let mut headers = Vec::new();
+            for (name, value) in &target.headers {
+                let mut line = Line::default();
+                match self.templates.text(value, scope) {
+                    Ok(text) => line.text(text, Encoding::Header),
+                    Err(message) => self.problem(&format!("{}.headers.{name}", target.at), message),
+                }
+                headers.push((name.clone(), line));
+            }
+            all.push(headers);
+        }
+        all
+    }
+
+    /// All names of a workload: a capture is known to every step, since which one comes first is seen at run time.
+    fn scope(&mut self, job: &Job, workload: &Workload, at: &str) -> Scope {
+        let mut scope = Scope::new(&job.run_id, matches!(workload.load, Load::Open(_)), &job.feeds);
+        for (name, value) in &workload.journey.variables {
+            if let Err(message) = scope.add(name, Name::Constant(from_json(value))) {
+                self.problem(&format!("{at}.journey.variables.{name}"), message);
+            }
+        }
+        let mut slots = 0;
+        each_request(&workload.journey.steps, &mut |request| {
+            for capture in &request.capture {
+                match scope.add(&capture.name, Name::Slot(slots)) {
+                    Ok(()) => slots += 1,
+                    Err(message) => self.problem(&capture.at, message),
+                }
+            }
+        });
+        scope
+    }
+}
+
+/// Calls `visit` for every request, in the order of the job.
+fn each_request(steps: &[Step], visit: &mut impl FnMut(&Request)) {
+    for step in steps {
+        match step {
+            Step::Request(request) => visit(request),
+            Step::Pause(_) => {}
+            Step::Choose(branches) => branches.iter().for_each(|b| each_request(&b.steps, visit)),
+            Step::Sequence(steps) | Step::Once(steps) => each_request(steps, visit),
+            Step::Repeat(repeat) => each_request(&repeat.steps, visit),
+            Step::If(condition) => {
+                each_request(&condition.steps, visit);
+                each_request(&condition.otherwise, visit);
+            }
+        }
+    }
+}
+
+/// Compiles the steps of one workload.
 struct Builder<'a> {
+    job: &'a Job,
     workload: &'a Workload,
-    targets: &'a [Target],
-    templates: Templates,
-    names: BTreeMap<u16, String>,
-    problems: Vec<Problem>,
+    scope: &'a Arc<Scope>,
+    shared: &'a mut Compiled,
     steps: Vec<StepPlan>,
 }
 
-impl Builder<'_> {
-    fn place(&mut self, request: &Request) -> usize {
-        let id = self.names.len() as u16;
-        self.names.insert(id, request.name.clone());
-        let message = match Message::new(request, &self.targets[request.target], &mut self.templates) {
-            Ok(message) => message,
-            Err(found) => {
-                let problem = |(key, message): (String, String)| {
-                    let path =
-                        if key.is_empty() { request.at.clone() } else { format!("{}.{key}", request.at) };
-                    Problem { path, message }
-                };
-                self.problems.extend(found.into_iter().map(problem));
-                Message::Static(Vec::new())
-            }
+impl Place for Builder<'_> {
+    fn request(&mut self, request: &Request) -> usize {
+        let first = self.steps.len();
+        let Some((target, others)) = self.workload.rotate.split_first() else {
+            self.place(request);
+            return first;
         };
-        let method = request.method.as_str();
+        self.place(&Request { target: *target, ..request.clone() });
+        // What is wrong with it has been said; its copies for the other targets are wrong in the same way.
+        let said = self.shared.problems.len();
+        for target in others {
+            self.place(&Request { target: *target, ..request.clone() });
+        }
+        self.shared.problems.truncate(said);
+        first
+    }
+
+    fn condition(&mut self, source: &str, at: &str) -> Text {
+        self.shared.templates.text(source, self.scope).unwrap_or_else(|message| {
+            self.shared.problem(&format!("{at}.condition"), message);
+            Text::Fixed(String::new())
+        })
+    }
+}
+
+impl Builder<'_> {
+    /// Adds a request, for one target.
+    fn place(&mut self, request: &Request) {
+        let id = self.shared.step_names.len() as u16;
+        self.shared.step_names.insert(id, request.name.clone());
+        if request.grpc && self.job.targets[request.target].protocol == Protocol::Http1 {
+            let name = &self.job.targets[request.target].name;
+            let message = format!("a call goes over HTTP/2; give the target \"{name}\" the protocol http2");
+            self.shared.problem(&format!("{}.grpc", request.at), message);
+        }
+        let message = self.message(request);
+        let answers = self.answers(request);
+        let (job, workload) = (self.job, self.workload);
+        let cold = workload.cold.as_ref().map_or(Want::default(), answers::cold::want);
+        let want = answers.want(workload.journey.cookies).or(cold);
+        let has_cookie = workload.journey.cookies && message.sends("cookie");
+        let share = request.traceparent.unwrap_or(job.traceparent);
+        let traced = |trace: &Trace| Some(*trace).filter(|_| !message.sends("traceparent"));
+        let trace = Trace::new(share, &job.run_id, &workload.name, &request.name);
         self.steps.push(StepPlan {
             id,
             target: request.target,
-            timeout_ns: request.timeout_us.unwrap_or(self.workload.timeout_us) * 1000,
-            think: request.think.or(self.workload.journey.think),
+            timeout_ns: request.timeout_us.unwrap_or(workload.timeout_us) * 1000,
+            think: request.think.or(workload.journey.think),
+            trace: trace.as_ref().and_then(traced),
+            expect_continue: request.expect_continue,
             message,
-            head: method == "HEAD",
-            idempotent: matches!(method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"),
-            status: request.expect.status,
-            contains: request.expect.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
+            want,
+            answers,
+            has_cookie,
         });
-        self.steps.len() - 1
+    }
+
+    fn answers(&mut self, request: &Request) -> Answers {
+        let slot = |name: &str| match self.scope.get(name) {
+            Some(Name::Slot(slot)) => Some(*slot),
+            _ => None,
+        };
+        Answers::new(request, &mut self.shared.outcomes, slot).unwrap_or_else(|problems| {
+            self.shared.problems.extend(problems);
+            Answers::default()
+        })
+    }
+
+    fn message(&mut self, request: &Request) -> Message {
+        let texts = Texts::new(&mut self.shared.templates, self.scope);
+        Message::new(request, &self.job.targets[request.target], texts).unwrap_or_else(|found| {
+            for (key, message) in found {
+                let path = if key.is_empty() { request.at.clone() } else { format!("{}.{key}", request.at) };
+                self.shared.problem(&path, message);
+            }
+            Message::Static(Outgoing::default())
+        })
     }
 }

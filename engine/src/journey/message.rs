@@ -1,159 +1,163 @@
-//! The bytes of a request.
-use super::template::{Templates, Text, Variables};
-use crate::job::{BaseUrl, Request, Target};
-use crate::rng::Rng;
+//! A step's request: ready, or to be rendered each time.
+use super::Outgoing;
+use super::content::Content;
+use super::draft::{BodyDraft, Line};
+use super::encode::Encoding;
+use super::template::{Frame, Scope, Templates, Text};
+use crate::job::{Request, Target};
+use std::sync::Arc;
 
 /// What a step sends.
 pub enum Message {
-    /// Ready bytes, for each instance of the target.
-    Static(Vec<Box<[u8]>>),
+    /// Always the same.
+    Static(Outgoing),
     /// Rendered for every request.
     Template(Box<Draft>),
 }
 
 /// A request that holds templates.
+#[derive(Default)]
 pub struct Draft {
     method: String,
-    path: Text,
-    headers: Vec<(String, Text)>,
-    body: Option<Text>,
-    has_host: bool,
-    /// Prefix and authority of each instance of the target.
-    places: Vec<(String, String)>,
+    path: Line,
+    /// No segment of the path is `.` or `..` unless a value makes it so.
+    guards_dots: bool,
+    headers: Vec<(String, Line)>,
+    body: BodyDraft,
 }
 
-/// What the templates of a request gave; buffers are kept from one to the next.
-#[derive(Clone, Debug, Default)]
-pub struct Rendered {
-    path: String,
-    /// Everything after the Host line, body included.
-    rest: Vec<u8>,
-    scratch: String,
+/// Compiles the texts of a request and keeps what is wrong with them, each with its key.
+pub struct Texts<'a> {
+    templates: &'a mut Templates,
+    scope: &'a Arc<Scope>,
+    problems: Vec<(String, String)>,
+}
+
+impl<'a> Texts<'a> {
+    /// Without problems so far.
+    pub fn new(templates: &'a mut Templates, scope: &'a Arc<Scope>) -> Self {
+        Self { templates, scope, problems: Vec::new() }
+    }
+
+    /// A text, or a problem and an empty text.
+    pub fn text(&mut self, key: &str, source: &str) -> Text {
+        self.templates.text(source, self.scope).unwrap_or_else(|message| {
+            self.problem(key, message);
+            Text::Fixed(String::new())
+        })
+    }
+
+    /// That of a path.
+    fn path(&mut self, source: &str) -> Text {
+        self.templates.path(source, self.scope).unwrap_or_else(|message| {
+            self.problem("path", message);
+            Text::Fixed(String::new())
+        })
+    }
+
+    /// Notes a problem.
+    pub fn problem(&mut self, key: &str, message: impl Into<String>) {
+        self.problems.push((key.to_owned(), message.into()));
+    }
 }
 
 impl Message {
-    /// Compiles a request; errors name what is wrong with its templates.
+    /// Whether a header is sent.
+    pub fn sends(&self, name: &str) -> bool {
+        match self {
+            Self::Static(outgoing) => outgoing.headers.get(name.as_bytes()).is_some(),
+            Self::Template(draft) => draft.has(name),
+        }
+    }
+
+    /// Compiles a request; errors name what is wrong with its templates, each with its key.
     pub fn new(
         request: &Request,
         target: &Target,
-        templates: &mut Templates,
+        mut texts: Texts<'_>,
     ) -> Result<Self, Vec<(String, String)>> {
-        let draft = Draft::new(request, target, templates)?;
-        if draft.is_template() {
+        let draft = Draft::new(request, target, &mut texts);
+        if !texts.problems.is_empty() {
+            return Err(texts.problems);
+        }
+        if !draft.is_fixed() {
             return Ok(Self::Template(Box::new(draft)));
         }
-        let mut rendered = Rendered::default();
-        let variables = Variables::default();
-        let failed = |message| vec![(String::new(), message)];
-        draft.render(templates, &variables, &mut Rng::from_parts(&[]), &mut rendered).map_err(failed)?;
-        let bytes = |at| {
-            let mut buffer = Vec::new();
-            draft.assemble(&rendered, at, &mut buffer);
-            buffer.into_boxed_slice()
-        };
-        Ok(Self::Static((0..target.instances.len()).map(bytes).collect()))
+        let mut outgoing = Outgoing::default();
+        let rendered = texts.templates.with_frame(texts.scope, |frame| draft.render(frame, &mut outgoing));
+        rendered.map_err(|message| vec![(String::new(), message)])?;
+        Ok(Self::Static(outgoing))
     }
 }
 
 impl Draft {
-    fn new(
-        request: &Request,
-        target: &Target,
-        templates: &mut Templates,
-    ) -> Result<Self, Vec<(String, String)>> {
-        let mut problems = Vec::new();
-        let mut text = |key: &str, source: &str| {
-            templates.text(source).unwrap_or_else(|message| {
-                problems.push((key.to_owned(), message));
-                Text::Plain(String::new())
-            })
-        };
-        let path = text("path", &request.path);
-        let body = request.body.as_ref().map(|body| text("body", body));
-        let mut headers: Vec<(String, Text)> = Vec::new();
+    fn new(request: &Request, target: &Target, texts: &mut Texts<'_>) -> Self {
+        let mut draft = Self { method: request.method.clone(), ..Self::default() };
+        draft.path.path(texts.path(&request.path));
+        draft.guards_dots = !request.path.split('/').any(|part| matches!(part, "." | ".."));
+        let mut separator = if request.path.contains('?') { "&" } else { "?" };
+        for (name, value) in &request.query {
+            draft.path.literal(separator);
+            draft.path.text(Text::Fixed(name.clone()), Encoding::Query);
+            draft.path.literal("=");
+            draft.path.text(texts.text(&format!("query.{name}"), value), Encoding::Query);
+            separator = "&";
+        }
         // Headers of the step stand in place of the target's of the same name.
         let overridden = |name: &str| request.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         for (name, value) in
             target.headers.iter().filter(|(name, _)| !overridden(name)).chain(&request.headers)
         {
-            headers.push((name.clone(), text(&format!("headers.{name}"), value)));
+            draft.header(name, texts.text(&format!("headers.{name}"), value), Encoding::Header);
         }
-        let has_host = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let place = |url: &BaseUrl| (url.prefix.clone(), url.authority());
-        let places = target.instances.iter().map(|i| place(&i.url)).collect();
-        let draft = Self { method: request.method.clone(), path, headers, body, has_host, places };
-        if problems.is_empty() { Ok(draft) } else { Err(problems) }
+        let content = Content::new(request, texts);
+        for (name, text, encoding) in content.headers {
+            if !draft.has(&name) {
+                draft.header(&name, text, encoding);
+            }
+        }
+        if request.compression && !draft.has("accept-encoding") {
+            draft.header("accept-encoding", Text::Fixed("gzip, br".into()), Encoding::Header);
+        }
+        draft.body = content.body;
+        draft
     }
 
-    fn is_template(&self) -> bool {
-        self.path.is_template()
-            || self.body.as_ref().is_some_and(Text::is_template)
-            || self.headers.iter().any(|(_, value)| value.is_template())
+    /// Whether a header is sent.
+    pub fn has(&self, name: &str) -> bool {
+        self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name))
+    }
+
+    fn header(&mut self, name: &str, text: Text, encoding: Encoding) {
+        let mut line = Line::default();
+        line.text(text, encoding);
+        self.headers.push((name.to_owned(), line));
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.path.is_fixed() && self.body.is_fixed() && self.headers.iter().all(|(_, line)| line.is_fixed())
     }
 
     /// Renders all templates of a request.
-    pub fn render(
-        &self,
-        templates: &Templates,
-        variables: &Variables<'_>,
-        rng: &mut Rng,
-        out: &mut Rendered,
-    ) -> Result<(), String> {
-        out.scratch.clear();
-        templates.render(&self.path, variables, rng, &mut out.scratch)?;
-        out.path.clear();
-        escape_path(&out.scratch, &mut out.path);
-        out.rest.clear();
-        for (name, value) in &self.headers {
-            out.scratch.clear();
-            templates.render(value, variables, rng, &mut out.scratch)?;
-            out.rest.extend_from_slice(name.as_bytes());
-            out.rest.extend_from_slice(b": ");
-            // A line end in a value would begin another header.
-            out.rest.extend(out.scratch.bytes().map(|b| if b < b' ' || b == 0x7f { b' ' } else { b }));
-            out.rest.extend_from_slice(b"\r\n");
-        }
-        out.scratch.clear();
-        if let Some(body) = &self.body {
-            templates.render(body, variables, rng, &mut out.scratch)?;
-        }
-        let expects_body = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
-        if self.body.is_some() || expects_body {
-            out.rest.extend_from_slice(format!("content-length: {}\r\n", out.scratch.len()).as_bytes());
-        }
-        out.rest.extend_from_slice(b"\r\n");
-        out.rest.extend_from_slice(out.scratch.as_bytes());
-        Ok(())
-    }
-
-    /// Puts a rendered request together for instance `at` of the target.
-    pub fn assemble(&self, rendered: &Rendered, at: usize, out: &mut Vec<u8>) {
-        let (prefix, authority) = &self.places[at];
+    pub fn render(&self, frame: &mut Frame<'_>, out: &mut Outgoing) -> Result<(), String> {
         out.clear();
-        for part in [self.method.as_str(), " ", prefix, &rendered.path, " HTTP/1.1\r\n"] {
-            out.extend_from_slice(part.as_bytes());
+        out.method.push_str(&self.method);
+        self.path.write(frame, &mut out.path)?;
+        if !out.path.starts_with('/') {
+            out.path.insert(0, '/');
         }
-        if !self.has_host {
-            for part in ["Host: ", authority, "\r\n"] {
-                out.extend_from_slice(part.as_bytes());
-            }
+        if self.guards_dots && !self.path.is_fixed() && has_dots(&out.path) {
+            return Err("path: a value makes a segment \".\" or \"..\", which leads elsewhere".into());
         }
-        out.extend_from_slice(&rendered.rest);
+        for (name, line) in &self.headers {
+            line.with_text(frame, |text| out.headers.push(name.as_bytes(), text.as_bytes()))?;
+        }
+        self.body.write(frame, &mut out.body)
     }
 }
 
-/// Whatever a template gave, the request line stays one line with two blanks.
-fn escape_path(path: &str, out: &mut String) {
-    use std::fmt::Write as _;
-    if !path.starts_with('/') {
-        out.push('/');
-    }
-    for byte in path.bytes() {
-        if byte <= b' ' || byte >= 0x7f {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        } else {
-            out.push(byte as char);
-        }
-    }
+/// Whether a segment is one that servers take for a way up, or for none.
+fn has_dots(path: &str) -> bool {
+    let end = path.find('?').unwrap_or(path.len());
+    path.contains("/.") && path[..end].split('/').any(|part| matches!(part, "." | ".."))
 }

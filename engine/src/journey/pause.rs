@@ -2,6 +2,9 @@
 use crate::job::Pause;
 use crate::rng::Rng;
 
+/// The tail of a lognormal distribution ends here: one draw in a run would else be longer than the run.
+const LONGEST_MEDIANS: f64 = 100.0;
+
 impl Pause {
     /// Draws one, in ns.
     pub fn draw_ns(self, rng: &mut Rng) -> u64 {
@@ -9,6 +12,13 @@ impl Pause {
             Self::Constant(us) => us * 1000,
             Self::Uniform(a, b) => a * 1000 + rng.below((b - a) * 1000 + 1),
             Self::Exponential(mean_us) => (rng.exponential() * mean_us as f64 * 1000.0) as u64,
+            Self::Lognormal(median_us, p95_us) => {
+                let (median, p95) = (median_us as f64, p95_us as f64);
+                // 95 % of a standard normal distribution is below this.
+                let sigma = (p95 / median).ln() / 1.644_853_626_951_472_2;
+                let draw = median * (sigma * rng.normal()).exp();
+                (draw.min(LONGEST_MEDIANS * median) * 1000.0) as u64
+            }
         }
     }
 }
@@ -26,6 +36,14 @@ mod tests {
         assert!((mean(Pause::Constant(250_000)) - 250.0).abs() < 1e-9);
         assert!((mean(Pause::Uniform(1_000_000, 3_000_000)) - 2000.0).abs() < 15.0);
         assert!((mean(Pause::Exponential(100_000)) - 100.0).abs() < 2.5);
+        let mut lognormal: Vec<_> =
+            (0..n).map(|_| Pause::Lognormal(1_000_000, 5_000_000).draw_ns(&mut rng)).collect();
+        lognormal.sort_unstable();
+        let share = |q: f64| lognormal[(q * f64::from(n)) as usize] as f64 / 1e9;
+        assert!((share(0.5) - 1.0).abs() < 0.03 && (share(0.95) - 5.0).abs() < 0.25, "{}", share(0.95));
+        assert!(lognormal.iter().all(|ns| *ns <= 100_000_000_000));
+        let same = (0..9).map(|_| Pause::Lognormal(7, 7).draw_ns(&mut rng));
+        assert!(same.into_iter().all(|ns| ns == 7000));
         let draws = (0..n).map(|_| Pause::Uniform(10, 20).draw_ns(&mut rng));
         assert!(draws.into_iter().all(|ns| (10_000..=20_000).contains(&ns)));
     }

@@ -1,177 +1,230 @@
 //! The flat form of a journey.
-use super::Message;
-use crate::job::{Pause, StatusSet, Step};
-use crate::rng::Rng;
-use memchr::memmem::Finder;
+use super::template::{Frame, Text};
+use crate::job::{Pause, Request, Step};
 
-/// One request, ready to be sent.
-pub struct StepPlan {
-    /// Id in the rows.
-    pub id: u16,
-    /// Index of the target.
-    pub target: usize,
-    /// Longest time from start to end.
-    pub timeout_ns: u64,
-    /// The pause after it.
-    pub think: Option<Pause>,
-    /// What is sent.
-    pub message: Message,
-    /// Its method is HEAD: an answer without a body.
-    pub head: bool,
-    /// It may be sent again on a fresh connection.
-    pub idempotent: bool,
-    /// Statuses of a good answer.
-    pub status: StatusSet,
-    /// What the body of a good answer holds.
-    pub contains: Option<Finder<'static>>,
-}
+/// Operations in a row without a request or a pause, before others get their turn.
+const OPS_IN_A_ROW: u32 = 1_000;
+/// A session remembers what it has done once with a bit each.
+pub const MAX_ONCE: u16 = 64;
 
 /// An operation of a program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 enum Op {
     Request(usize),
+    Pause(Pause),
     /// Cumulative weights, each with the operation to go on with.
     Choose(Vec<(f64, usize)>),
     Jump(usize),
+    /// Goes on elsewhere unless a condition holds.
+    Unless(Text, usize),
+    /// Goes on elsewhere if this was done before.
+    Once(u16, usize),
+    /// From now on it was done; if not, the iteration ends.
+    Done(u16),
+    /// Begins so many rounds, or goes on elsewhere if it is none.
+    Rounds(usize, (u32, u32), usize),
+    /// Begins the next round, if one is left.
+    Again(usize, usize),
 }
 
 /// The order of the steps of a journey.
 #[derive(Clone, Debug, Default)]
-pub struct Program(Vec<Op>);
+pub struct Program {
+    ops: Vec<Op>,
+    rounds: usize,
+    onces: u16,
+}
+
+/// What the steps of a journey are compiled by.
+pub trait Place {
+    /// Takes a request in and gives its index.
+    fn request(&mut self, request: &Request) -> usize;
+
+    /// Compiles a condition; `at` is where its step stands.
+    fn condition(&mut self, source: &str, at: &str) -> Text;
+}
+
+/// Where an iteration is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    at: usize,
+    /// Groups of kind `once` that the iteration is in, a bit each.
+    inside: u64,
+    /// Those of them of which a request was not answered as expected.
+    spoilt: u64,
+}
+
+/// What comes next in an iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// A request, by its index.
+    Request(usize),
+    /// A pause.
+    Pause(Pause),
+    /// Nothing yet: others should have their turn.
+    Yield,
+    /// The condition could not be told, for this reason; it was taken for false.
+    Unclear(String),
+    /// The iteration is over.
+    End,
+}
+
+impl Walk {
+    /// Before the first step.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A request has ended: not as expected, no group that it is in was done well.
+    pub fn note(&mut self, good: bool) {
+        if !good {
+            self.spoilt |= self.inside;
+        }
+    }
+}
 
 impl Program {
-    /// Lays the steps out; `place` is given every request in turn and names its index.
-    pub(super) fn new(steps: &[Step], place: &mut impl FnMut(&crate::job::Request) -> usize) -> Self {
+    /// Lays the steps out.
+    pub(super) fn new(steps: &[Step], place: &mut impl Place) -> Self {
         let mut program = Self::default();
         program.lay(steps, place);
         program
     }
 
-    fn lay(&mut self, steps: &[Step], place: &mut impl FnMut(&crate::job::Request) -> usize) {
+    /// Steps of kind `once`.
+    pub fn onces(&self) -> u16 {
+        self.onces
+    }
+
+    fn lay(&mut self, steps: &[Step], place: &mut impl Place) {
         for step in steps {
             match step {
-                Step::Request(request) => self.0.push(Op::Request(place(request))),
-                Step::Choose(branches) => {
-                    let choice = self.0.len();
-                    self.0.push(Op::Choose(Vec::new()));
-                    let (mut ways, mut ends, mut sum) = (Vec::new(), Vec::new(), 0.0);
-                    for branch in branches {
-                        sum += branch.weight;
-                        ways.push((sum, self.0.len()));
-                        self.lay(&branch.steps, place);
-                        ends.push(self.0.len());
-                        self.0.push(Op::Jump(0));
-                    }
-                    let after = self.0.len();
-                    for end in ends {
-                        self.0[end] = Op::Jump(after);
-                    }
-                    self.0[choice] = Op::Choose(ways);
+                Step::Request(request) => self.ops.push(Op::Request(place.request(request))),
+                Step::Pause(pause) => self.ops.push(Op::Pause(*pause)),
+                Step::Sequence(steps) => self.lay(steps, place),
+                Step::Choose(branches) => self.lay_choice(branches, place),
+                Step::Once(steps) => {
+                    let once = self.onces;
+                    self.onces += 1;
+                    let start = self.later();
+                    self.lay(steps, place);
+                    self.ops.push(Op::Done(once));
+                    self.ops[start] = Op::Once(once, self.ops.len());
+                }
+                Step::Repeat(repeat) => {
+                    let slot = self.rounds;
+                    self.rounds += 1;
+                    let start = self.later();
+                    self.lay(&repeat.steps, place);
+                    self.ops.push(Op::Again(slot, start + 1));
+                    self.ops[start] = Op::Rounds(slot, repeat.times, self.ops.len());
+                }
+                Step::If(condition) => {
+                    let text = place.condition(&condition.condition, &condition.at);
+                    let start = self.later();
+                    self.lay(&condition.steps, place);
+                    let end = self.later();
+                    self.ops[start] = Op::Unless(text, self.ops.len());
+                    self.lay(&condition.otherwise, place);
+                    self.ops[end] = Op::Jump(self.ops.len());
                 }
             }
         }
     }
 
-    /// The next request at or after operation `at`, and the operation after it; none at the end of the iteration.
-    pub fn next(&self, mut at: usize, rng: &mut Rng) -> Option<(usize, usize)> {
-        loop {
-            at = match self.0.get(at)? {
-                Op::Request(step) => return Some((*step, at + 1)),
-                Op::Jump(to) => *to,
-                Op::Choose(ways) => {
-                    let total = ways.last()?.0;
-                    let point = rng.unit() * total;
-                    // A branch of weight 0 ends where it begins and is never met.
-                    ways.iter().find(|(sum, _)| point < *sum).or(ways.last())?.1
-                }
-            };
+    fn lay_choice(&mut self, branches: &[crate::job::Branch], place: &mut impl Place) {
+        let choice = self.later();
+        let (mut ways, mut ends, mut sum) = (Vec::new(), Vec::new(), 0.0);
+        for branch in branches {
+            sum += branch.weight;
+            ways.push((sum, self.ops.len()));
+            self.lay(&branch.steps, place);
+            ends.push(self.later());
         }
+        for end in ends {
+            self.ops[end] = Op::Jump(self.ops.len());
+        }
+        self.ops[choice] = Op::Choose(ways);
     }
 
-    /// Whether no request follows operation `at` for certain: then the pause after a step is one between iterations.
-    pub fn ends_at(&self, mut at: usize) -> bool {
+    /// A place for an operation that needs to know what comes after it.
+    fn later(&mut self) -> usize {
+        self.ops.push(Op::Jump(usize::MAX));
+        self.ops.len() - 1
+    }
+
+    /// Goes on to the next request or pause.
+    pub fn next(&self, walk: &mut Walk, frame: &mut Frame<'_>) -> Act {
+        for _ in 0..OPS_IN_A_ROW {
+            let Some(op) = self.ops.get(walk.at) else { return Act::End };
+            walk.at += 1;
+            match op {
+                Op::Request(step) => return Act::Request(*step),
+                Op::Pause(pause) => return Act::Pause(*pause),
+                Op::Jump(to) => walk.at = *to,
+                Op::Choose(ways) => {
+                    let total = ways.last().map_or(0.0, |(sum, _)| *sum);
+                    let point = frame.rng.unit() * total;
+                    // A branch of weight 0 ends where it begins and is never met.
+                    let way = ways.iter().find(|(sum, _)| point < *sum).or(ways.last());
+                    walk.at = way.map_or(walk.at, |(_, to)| *to);
+                }
+                Op::Unless(condition, otherwise) => match condition.holds(frame) {
+                    Ok(true) => {}
+                    Ok(false) => walk.at = *otherwise,
+                    Err(message) => {
+                        walk.at = *otherwise;
+                        return Act::Unclear(message);
+                    }
+                },
+                Op::Once(once, after) => {
+                    if frame.session.done >> once & 1 == 1 {
+                        walk.at = *after;
+                    } else {
+                        walk.inside |= 1 << once;
+                        walk.spoilt &= !(1 << once);
+                    }
+                }
+                Op::Done(once) => {
+                    walk.inside &= !(1 << once);
+                    if walk.spoilt >> once & 1 == 1 {
+                        walk.at = self.ops.len();
+                        return Act::End;
+                    }
+                    frame.session.done |= 1 << once;
+                }
+                Op::Rounds(slot, (least, most), after) => {
+                    let more = if least == most { 0 } else { frame.rng.below(u64::from(most - least) + 1) };
+                    let count = least + more as u32;
+                    if count == 0 {
+                        walk.at = *after;
+                    } else {
+                        frame.session.rounds.resize(self.rounds, 0);
+                        frame.session.rounds[*slot] = count;
+                    }
+                }
+                Op::Again(slot, start) => {
+                    let left = &mut frame.session.rounds[*slot];
+                    *left = left.saturating_sub(1);
+                    if *left > 0 {
+                        walk.at = *start;
+                    }
+                }
+            }
+        }
+        Act::Yield
+    }
+
+    /// Whether nothing follows for certain: then the pause after a step is one between iterations.
+    pub fn ends_at(&self, walk: &Walk) -> bool {
+        let mut at = walk.at;
         loop {
-            at = match self.0.get(at) {
+            at = match self.ops.get(at) {
                 None => return true,
                 Some(Op::Jump(to)) => *to,
+                Some(Op::Done(_)) => at + 1,
                 Some(_) => return false,
             };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::job::{Branch, Expect, Request};
-
-    fn request(name: &str) -> Step {
-        Step::Request(Box::new(Request {
-            name: name.into(),
-            method: "GET".into(),
-            target: 0,
-            path: "/".into(),
-            headers: Vec::new(),
-            body: None,
-            timeout_us: None,
-            expect: Expect { status: StatusSet::default(), contains: None },
-            think: None,
-            at: String::new(),
-        }))
-    }
-
-    fn walk(program: &Program, rng: &mut Rng) -> Vec<usize> {
-        let (mut at, mut walk) = (0, Vec::new());
-        while let Some((step, next)) = program.next(at, rng) {
-            walk.push(step);
-            at = next;
-        }
-        walk
-    }
-
-    fn branch(weight: f64, steps: Vec<Step>) -> Branch {
-        Branch { weight, steps }
-    }
-
-    /// a, then (b c : d : (e : f)) by 3 : 1 : 2, then g.
-    fn example() -> Program {
-        let inner = Step::Choose(vec![branch(1.0, vec![request("e")]), branch(0.0, vec![request("f")])]);
-        let choice = Step::Choose(vec![
-            branch(3.0, vec![request("b"), request("c")]),
-            branch(1.0, vec![request("d")]),
-            branch(2.0, vec![inner]),
-        ]);
-        let mut count = 0;
-        Program::new(&[request("a"), choice, request("g")], &mut |_| {
-            count += 1;
-            count - 1
-        })
-    }
-
-    #[test]
-    fn branches_come_in_the_proportion_of_their_weights() {
-        let (program, mut rng) = (example(), Rng::from_parts(&[5]));
-        let n = 60_000;
-        let mut seen = [0_u32; 3];
-        for _ in 0..n {
-            match walk(&program, &mut rng)[..] {
-                [0, 1, 2, 6] => seen[0] += 1,
-                [0, 3, 6] => seen[1] += 1,
-                [0, 4, 6] => seen[2] += 1,
-                ref other => panic!("an impossible walk: {other:?}"),
-            }
-        }
-        let expected = [0.5, 1.0 / 6.0, 1.0 / 3.0].map(|share| share * f64::from(n));
-        let chi2: f64 = seen.iter().zip(expected).map(|(s, e)| (f64::from(*s) - e).powi(2) / e).sum();
-        assert!(chi2 < 13.8, "chi² = {chi2}, the 0.1 % point for 2 degrees of freedom is 13.8");
-    }
-
-    #[test]
-    fn the_end_is_seen_through_jumps() {
-        let program = Program::new(
-            &[Step::Choose(vec![branch(1.0, vec![request("a")]), branch(1.0, vec![request("b")])])],
-            &mut |_| 0,
-        );
-        assert!(program.ends_at(2) && program.ends_at(program.0.len()) && !program.ends_at(0));
     }
 }

@@ -19,6 +19,8 @@ pub mod flags {
     pub const COLD: u8 = 8;
     /// HTTP/2.
     pub const HTTP2: u8 = 16;
+    /// The upper three bits are the number of redirects that were followed.
+    pub const REDIRECTS_SHIFT: u8 = 5;
 }
 
 /// One request. Times in µs; `scheduled_us` is on the run clock.

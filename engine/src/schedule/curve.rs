@@ -1,9 +1,10 @@
-//! A piecewise linear level over time, its integral and the inverse of that.
-use crate::job::Stage;
+//! A rate over time, its integral and the inverse of that.
+use super::shape;
+use crate::job::{Shape, Stage};
 
 const NS_PER_S: f64 = 1e9;
 
-/// Level(t) for t in [0, end), linear within each segment; it may jump between them.
+/// Rate(t) for t in [0, end); it may jump between stages.
 #[derive(Clone, Debug)]
 pub struct Curve {
     segments: Vec<Segment>,
@@ -14,10 +15,11 @@ pub struct Curve {
 pub(super) struct Segment {
     pub start_ns: u64,
     pub end_ns: u64,
-    pub from: f64,
-    pub to: f64,
-    /// ∫ level from 0 to `start_ns`, in level × seconds.
-    before: f64,
+    shape: Shape,
+    /// ∫ rate from 0 to `start_ns`.
+    pub before: f64,
+    /// ∫ rate from 0 to `end_ns`.
+    pub after: f64,
 }
 
 impl Segment {
@@ -25,43 +27,40 @@ impl Segment {
         (self.end_ns - self.start_ns) as f64 / NS_PER_S
     }
 
-    fn area(&self) -> f64 {
-        0.5 * (self.from + self.to) * self.length_s()
+    fn inside_s(&self, t_ns: u64) -> f64 {
+        (t_ns - self.start_ns) as f64 / NS_PER_S
     }
 
-    fn slope(&self) -> f64 {
-        (self.to - self.from) / self.length_s()
-    }
-
-    /// Offset at which the level is `level`; only for a level between `from` and `to`.
-    pub fn crossing_ns(&self, level: f64) -> u64 {
-        let share = ((level - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
-        self.start_ns + (share * (self.end_ns - self.start_ns) as f64).round() as u64
+    /// ∫ rate from the start of the segment to `t_ns`, which lies in it.
+    fn area_to(&self, t_ns: u64) -> f64 {
+        shape::area(&self.shape, self.inside_s(t_ns), self.length_s())
     }
 
     /// Offset at which the integral since the start of the segment is `area`.
-    ///
-    /// from·x + slope·x²/2 = area, solved in the form that does not cancel for small slopes.
-    fn inverse_ns(&self, area: f64) -> u64 {
+    pub fn inverse_ns(&self, area: f64) -> u64 {
         if area <= 0.0 {
             return self.start_ns;
         }
-        let root = (self.from * self.from + 2.0 * self.slope() * area).max(0.0).sqrt();
-        let x_s = 2.0 * area / (self.from + root);
+        let x_s = shape::inverse(&self.shape, area, self.length_s());
         (self.start_ns + (x_s * NS_PER_S).round() as u64).min(self.end_ns)
     }
 }
 
+/// What a sum of products may have lost in its last digits.
+pub(super) fn slack(area: f64) -> f64 {
+    1e-9 + area * 1e-12
+}
+
 impl Curve {
     /// From the stages of a job; those of no length are left out.
-    pub fn new(stages: &[Stage]) -> Self {
+    pub fn new(stages: &[Stage<Shape>]) -> Self {
         let mut segments = Vec::with_capacity(stages.len());
         let (mut start_ns, mut before) = (0, 0.0);
         for stage in stages.iter().filter(|s| s.duration_us > 0) {
             let end_ns = start_ns + stage.duration_us * 1000;
-            let segment = Segment { start_ns, end_ns, from: stage.from, to: stage.to, before };
-            before += segment.area();
-            start_ns = end_ns;
+            let mut segment = Segment { start_ns, end_ns, shape: stage.shape, before, after: before };
+            segment.after += segment.area_to(end_ns).max(0.0);
+            (start_ns, before) = (end_ns, segment.after);
             segments.push(segment);
         }
         Self { segments }
@@ -76,41 +75,32 @@ impl Curve {
         self.segments.last().map_or(0, |s| s.end_ns)
     }
 
-    /// The level at `t_ns`; at a jump the one after it, and 0 from the end on.
+    /// The segment around `t_ns`; none from the end on.
+    pub(super) fn place(&self, t_ns: u64) -> Option<(usize, &Segment)> {
+        let index = self.segments.partition_point(|s| s.end_ns <= t_ns);
+        self.segments.get(index).map(|segment| (index, segment))
+    }
+
+    /// The rate at `t_ns`; at a jump the one after it, and 0 from the end on.
     pub fn level(&self, t_ns: u64) -> f64 {
-        let after = self.segments.partition_point(|s| s.end_ns <= t_ns);
-        self.segments.get(after).map_or(0.0, |s| s.from + s.slope() * ((t_ns - s.start_ns) as f64 / NS_PER_S))
+        self.place(t_ns).map_or(0.0, |(_, s)| shape::level(&s.shape, s.inside_s(t_ns), s.length_s()))
     }
 
-    /// Whether the level is constant around `t_ns`.
-    #[cfg(test)]
-    pub(super) fn is_flat(&self, t_ns: u64) -> bool {
-        let after = self.segments.partition_point(|s| s.end_ns <= t_ns);
-        self.segments.get(after).is_none_or(|s| (s.to - s.from).abs() < f64::EPSILON)
-    }
-
-    /// ∫ level from 0 to `t_ns`: for a rate, the expected number of arrivals.
+    /// ∫ rate from 0 to `t_ns`: the expected number of arrivals.
     pub fn integral(&self, t_ns: u64) -> f64 {
-        let after = self.segments.partition_point(|s| s.end_ns <= t_ns);
-        self.segments.get(after).map_or_else(
-            || self.total(),
-            |s| {
-                let x = (t_ns - s.start_ns) as f64 / NS_PER_S;
-                s.before + x * (s.from + 0.5 * s.slope() * x)
-            },
-        )
+        self.place(t_ns).map_or_else(|| self.total(), |(_, s)| s.before + s.area_to(t_ns))
     }
 
-    /// ∫ level over the whole schedule.
+    /// ∫ rate over the whole schedule.
     pub fn total(&self) -> f64 {
-        self.segments.last().map_or(0.0, |s| s.before + s.area())
+        self.segments.last().map_or(0.0, |s| s.after)
     }
 
-    /// The first offset at which the integral reaches `area`, looking no earlier than segment `hint`, which is moved
-    /// along: a caller that asks for growing areas pays for no search. Past the total: the end.
+    /// The offset from which on the integral is above `area`: where the rate is 0 for a while, the end of that. Looks no earlier
+    /// than segment `hint`, which is moved along: a caller that asks for growing areas pays for no search. Past the total: the end.
     pub fn inverse_from(&self, hint: &mut usize, area: f64) -> u64 {
         while let Some(segment) = self.segments.get(*hint) {
-            if area <= segment.before + segment.area() && segment.area() > 0.0 {
+            if area + slack(area) < segment.after {
                 return segment.inverse_ns(area - segment.before);
             }
             *hint += 1;
@@ -120,6 +110,7 @@ impl Curve {
 
     /// As [`Curve::inverse_from`], from the beginning.
     pub fn inverse(&self, area: f64) -> u64 {
-        self.inverse_from(&mut 0, area)
+        let mut first = self.segments.partition_point(|s| s.after <= area + slack(area));
+        self.inverse_from(&mut first, area)
     }
 }

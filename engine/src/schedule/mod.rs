@@ -5,6 +5,9 @@
 mod arrivals;
 mod curve;
 mod population;
+mod scattered;
+mod sequence;
+mod shape;
 
 pub use arrivals::{Arrival, ArrivalPlan, Shard};
 pub use curve::Curve;

@@ -1,6 +1,6 @@
 //! Answers without a network, on the clock of the reactor: with a virtual clock a long run takes no time.
 use super::reactor::{Reactor, Wait};
-use super::{Call, Exchange, Outcome, Transport};
+use super::{Call, Exchange, Outcome, Reply, Transport};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -31,9 +31,9 @@ impl Fake {
 impl Transport for Fake {
     type Lane = ();
 
-    fn lane(&self, _own: bool) {}
+    fn lane(&self, _workload: usize) {}
 
-    async fn exchange(&self, _lane: &mut (), call: &Call<'_>) -> Exchange {
+    async fn exchange(&self, _lane: &mut (), call: &Call<'_>, _reply: &mut Reply) -> Exchange {
         let number = self.calls.borrow().len() as u64;
         self.calls.borrow_mut().push(call.started_ns);
         let (delay_ns, outcome) = (self.script.borrow_mut())(number, call.started_ns);

@@ -1,7 +1,12 @@
 //! Scripted servers and whole runs, for the tests of the load engine.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part of it")]
 
+pub mod dns;
+pub mod nginx;
+pub mod proxy;
+pub mod scripted;
 pub mod server;
+pub mod tls;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -71,11 +76,17 @@ impl Write for Buffer {
 }
 
 /// Carries a job out in this process, without a lifeline.
-pub fn run(mut job: Value) -> Outcome {
+pub fn run(job: Value) -> Outcome {
+    run_in(job, Path::new(""))
+}
+
+/// As [`run`], for a job whose files lie in a folder.
+pub fn run_in(mut job: Value, folder: &Path) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("requests");
     job["output"] = output.to_str().unwrap().into();
-    let plan = Job::from_json(&job.to_string()).and_then(Plan::new).unwrap_or_else(|p| panic!("{p:?}"));
+    let plan =
+        Job::from_json_in(&job.to_string(), folder).and_then(Plan::new).unwrap_or_else(|p| panic!("{p:?}"));
     let buffer = Buffer::default();
     drive::run(plan, Lifeline::None, Events::to(buffer.clone())).unwrap();
     let events = parse_events(&buffer.0.lock().unwrap());
@@ -129,6 +140,12 @@ impl Outcome {
     pub fn findings(&self) -> Vec<&str> {
         let findings = self.events.iter().filter(|e| e["event"] == "finding");
         findings.map(|e| e["name"].as_str().unwrap()).collect()
+    }
+
+    /// What the first finding of this name says.
+    pub fn finding(&self, name: &str) -> &str {
+        let found = self.events.iter().find(|e| e["event"] == "finding" && e["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {:?}", self.events))["message"].as_str().unwrap()
     }
 
     /// Outcome of each row.

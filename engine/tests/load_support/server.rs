@@ -26,6 +26,15 @@ pub struct Request {
 impl Peer {
     /// The next request; none if the client has closed.
     pub fn request(&mut self) -> Option<Request> {
+        let head = self.head()?;
+        let length = length(&head);
+        let mut body = vec![0; length];
+        self.reader.read_exact(&mut body).ok()?;
+        Some(Request { head, body })
+    }
+
+    /// Request line and headers of the next request.
+    pub fn head(&mut self) -> Option<String> {
         let mut head = String::new();
         loop {
             let before = head.len();
@@ -33,14 +42,24 @@ impl Peer {
                 return None;
             }
             if &head[before..] == "\r\n" {
-                break;
+                return Some(head);
             }
         }
-        let length =
-            head.lines().find_map(|l| l.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap());
-        let mut body = vec![0; length];
-        self.reader.read_exact(&mut body).ok()?;
-        Some(Request { head, body })
+    }
+
+    /// The body that belongs to a head.
+    pub fn body(&mut self, head: &str) -> Vec<u8> {
+        let mut body = vec![0; length(head)];
+        self.reader.read_exact(&mut body).unwrap();
+        body
+    }
+
+    /// Whether anything has come that was not read.
+    pub fn has_more(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let more = !self.reader.buffer().is_empty() || self.stream.peek(&mut [0]).is_ok();
+        self.stream.set_nonblocking(false).unwrap();
+        more
     }
 
     /// Sends bytes; that nobody listens any more is no concern of a script.
@@ -66,6 +85,10 @@ impl Peer {
     }
 }
 
+fn length(head: &str) -> usize {
+    head.lines().find_map(|l| l.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap())
+}
+
 /// Runs until it is dropped.
 pub struct Server {
     pub address: SocketAddr,
@@ -76,7 +99,12 @@ pub struct Server {
 impl Server {
     /// Calls `script` for each connection.
     pub fn start(script: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_on("127.0.0.1:0", script)
+    }
+
+    /// As [`Server::start`], somewhere else.
+    pub fn start_on(place: &str, script: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(place).unwrap();
         let address = listener.local_addr().unwrap();
         let (accepted, stop) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let (count, stopped, script) = (Arc::clone(&accepted), Arc::clone(&stop), Arc::new(script));

@@ -72,7 +72,7 @@ fn has(row: &Row, flag: u8) -> bool {
 }
 
 /// All columns, in the order of the file.
-pub const COLUMNS: [Column; 24] = [
+pub const COLUMNS: [Column; 25] = [
     column("scheduled_us", Content::I64(|r| r.scheduled_us)).delta(),
     column("lag_us", Content::I32(|r| r.lag_us)),
     column("wait_us", Content::I32(|r| r.wait_us)),
@@ -98,6 +98,7 @@ pub const COLUMNS: [Column; 24] = [
     column("worker", Content::Code(|r| Some(r.worker.into()))),
     column("attempt", Content::Code(|r| Some(r.attempt.into()))),
     column("http_version", Content::Word(["1.1", "2"], |r| has(r, flags::HTTP2))),
+    column("redirects", Content::Code(|r| Some((r.flags >> flags::REDIRECTS_SHIFT).into()))),
     column("reused", Content::Bool(|r| Some(has(r, flags::REUSED)))),
     column("warmup", Content::Bool(|r| Some(has(r, flags::WARMUP)))),
     column("cold", Content::Bool(|r| has(r, flags::COLD_KNOWN).then(|| has(r, flags::COLD)))).nullable(),

@@ -1,9 +1,7 @@
 //! An open connection.
 use crate::transport::http1::Decoder;
 use crate::transport::reactor::{Reactor, SocketId};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use crate::transport::stream::Stream;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -20,42 +18,60 @@ impl Tally {
     }
 }
 
+/// A socket in the books of its thread: watched, and counted.
+pub(super) struct Slot {
+    pub id: SocketId,
+    rt: Rc<Reactor>,
+    tally: Rc<Tally>,
+}
+
+impl Slot {
+    pub fn new(id: SocketId, rt: &Rc<Reactor>, tally: &Rc<Tally>) -> Self {
+        tally.open.set(tally.open.get() + 1);
+        tally.opened.set(tally.opened.get() + 1);
+        Self { id, rt: Rc::clone(rt), tally: Rc::clone(tally) }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.rt.unregister(self.id);
+        self.tally.open.set(self.tally.open.get() - 1);
+    }
+}
+
 /// A connection and what belongs to it; closed when dropped.
 pub struct Connection {
-    pub(super) fd: OwnedFd,
+    /// Dropped first: a closed descriptor can be somebody else's at once.
+    pub(super) slot: Slot,
+    pub(super) stream: Stream,
     pub(super) id: SocketId,
     pub(super) target: usize,
     pub(super) endpoint: usize,
-    pub(super) served: u32,
+    /// Requests that it has served.
+    pub(super) served: u64,
+    /// When it was opened.
+    pub(super) opened_ns: u64,
     pub(super) decoder: Decoder,
-    pub(super) rt: Rc<Reactor>,
-    pub(super) tally: Rc<Tally>,
 }
 
 impl Connection {
     /// Whether an idle connection can be used: nothing unasked has arrived, and the other side has not closed.
     ///
     /// Costs a system call only after an event said that something happened.
-    pub(super) fn is_usable(&self) -> bool {
-        if self.rt.is_hung_up(self.id) {
+    pub(super) fn is_usable(&mut self) -> bool {
+        let rt = &self.slot.rt;
+        if rt.is_hung_up(self.id) {
             return false;
         }
-        if !self.rt.is_readable(self.id) {
+        if !rt.is_readable(self.id) {
             return true;
         }
         // The event may have told of bytes that were read before it was seen.
-        let mut byte = [0];
-        let nothing = matches!(recv(&self.fd, &mut byte[..], RecvFlags::PEEK), Err(Errno::AGAIN));
+        let nothing = self.stream.is_silent();
         if nothing {
-            self.rt.clear_readable(self.id);
+            rt.clear_readable(self.id);
         }
         nothing
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.rt.unregister(self.id);
-        self.tally.open.set(self.tally.open.get() - 1);
     }
 }

@@ -1,15 +1,13 @@
-//! The instances as addresses, and the choice between them.
-use crate::job::{BaseUrl, Spread};
+//! The instances, the way to each of them, and the choice between them.
+use super::names::{Names, Place};
+use crate::job::{BaseUrl, Proxy, ProxyKind, Spread, Target};
 use crate::journey::Plan;
 use crate::rng::Rng;
-use crate::transport::reactor::TaskId;
-use crate::transport::resolver::Answer;
-use std::net::{IpAddr, SocketAddr};
+use rustix::net::SocketAddrUnix;
+use rustls::pki_types::ServerName;
 use std::ops::Range;
 
-/// A name that could not be resolved is asked for again after this.
-const RETRY_NS: u64 = 1_000_000_000;
-
+/// All instances, by number.
 pub(super) struct Endpoints {
     all: Vec<Endpoint>,
     /// Endpoints of each target.
@@ -21,37 +19,44 @@ pub(super) struct Endpoints {
 
 struct Endpoint {
     url: BaseUrl,
-    name: Name,
+    route: Route,
+    /// Put before every path; with a proxy that is given whole URLs, the beginning of one.
+    prefix: String,
+    /// What `Host` says.
+    authority: String,
+    /// What its certificate has to be for.
+    server_name: Option<ServerName<'static>>,
     outstanding: u32,
-    turn: usize,
 }
 
-/// What is known of an address.
-enum Name {
-    Unknown,
-    Asked(Vec<TaskId>),
-    Known(Vec<SocketAddr>),
-    Failed { at_ns: u64 },
+/// The way to an instance.
+#[derive(Clone)]
+pub(super) enum Route {
+    /// To a host.
+    Direct(Place),
+    /// To a Unix socket.
+    Unix(SocketAddrUnix),
+    /// To a proxy, which is asked for the host.
+    Proxy(Place, Ask),
 }
 
-/// What a look at the addresses gave.
-pub(super) enum Look {
-    /// Here they are.
-    Known(Vec<SocketAddr>),
-    /// The resolver has to be asked first.
-    Ask(BaseUrl),
-    /// It has been asked; the task will be woken.
-    Wait,
-    /// There are none.
-    Failed,
+/// What a proxy is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// Nothing beforehand: requests name the host.
+    Nothing,
+    /// CONNECT.
+    Connect,
+    /// SOCKS 5.
+    Socks,
 }
 
 impl Endpoints {
-    pub fn new(plan: &Plan, thread: usize) -> Self {
+    pub fn new(plan: &Plan, thread: usize, names: &mut Names) -> Self {
         let (mut all, mut ranges) = (Vec::new(), Vec::new());
         for target in &plan.job.targets {
             let first = all.len();
-            all.extend(target.instances.iter().map(|instance| Endpoint::new(&instance.url)));
+            all.extend(target.instances.iter().map(|i| Endpoint::new(target, &i.url, names)));
             ranges.push(first..all.len());
         }
         // Threads take turns from different places, or all of them would begin with the first instance.
@@ -87,6 +92,31 @@ impl Endpoints {
         range.start + rng.below(range.len() as u64) as usize
     }
 
+    /// The address of an endpoint.
+    pub fn url(&self, endpoint: usize) -> &BaseUrl {
+        &self.all[endpoint].url
+    }
+
+    /// The way to an endpoint.
+    pub fn route(&self, endpoint: usize) -> Route {
+        self.all[endpoint].route.clone()
+    }
+
+    /// What comes before every path.
+    pub fn prefix(&self, endpoint: usize) -> &str {
+        &self.all[endpoint].prefix
+    }
+
+    /// What `Host` says.
+    pub fn authority(&self, endpoint: usize) -> &str {
+        &self.all[endpoint].authority
+    }
+
+    /// The name that the certificate has to be for; none without TLS.
+    pub fn server_name(&self, endpoint: usize) -> Option<&ServerName<'static>> {
+        self.all[endpoint].server_name.as_ref()
+    }
+
     /// Place of an endpoint among the instances of its target.
     pub fn local(&self, target: usize, endpoint: usize) -> usize {
         endpoint - self.ranges[target].start
@@ -99,55 +129,46 @@ impl Endpoints {
     pub fn end(&mut self, endpoint: usize) {
         self.all[endpoint].outstanding -= 1;
     }
-
-    /// The addresses to try, in their order.
-    pub fn look(&mut self, endpoint: usize, task: TaskId, now_ns: u64) -> Look {
-        let endpoint = &mut self.all[endpoint];
-        match &mut endpoint.name {
-            Name::Known(addresses) => {
-                // Addresses of the preferred family take turns; the others are for when those do not answer.
-                let preferred =
-                    addresses.iter().take_while(|a| a.is_ipv4() == addresses[0].is_ipv4()).count();
-                let mut order = addresses.clone();
-                order[..preferred].rotate_left(endpoint.turn % preferred.max(1));
-                endpoint.turn = endpoint.turn.wrapping_add(1);
-                Look::Known(order)
-            }
-            Name::Asked(waiters) => {
-                waiters.push(task);
-                Look::Wait
-            }
-            Name::Failed { at_ns } if now_ns < *at_ns + RETRY_NS => Look::Failed,
-            Name::Unknown | Name::Failed { .. } => {
-                endpoint.name = Name::Asked(vec![task]);
-                Look::Ask(endpoint.url.clone())
-            }
-        }
-    }
-
-    /// Takes an answer in; gives the tasks that waited for it.
-    pub fn resolved(&mut self, answer: Answer, now_ns: u64) -> Vec<TaskId> {
-        let name = if answer.addresses.is_empty() {
-            Name::Failed { at_ns: now_ns }
-        } else {
-            Name::Known(answer.addresses)
-        };
-        match std::mem::replace(&mut self.all[answer.endpoint].name, name) {
-            Name::Asked(waiters) => waiters,
-            _ => Vec::new(),
-        }
-    }
-
-    /// Whether the answer of the resolver is still to come.
-    pub fn is_asked(&self, endpoint: usize) -> bool {
-        matches!(self.all[endpoint].name, Name::Asked(_))
-    }
 }
 
 impl Endpoint {
-    fn new(url: &BaseUrl) -> Self {
-        // A literal address needs no resolver, and its rows have no time for one.
-        let literal = url.host.parse::<IpAddr>().ok().map(|ip| vec![SocketAddr::new(ip, url.port)]);
-        Self { url: url.clone(), name: literal.map_or(Name::Unknown, Name::Known), outstanding: 0, turn: 0 }
+    fn new(target: &Target, url: &BaseUrl, names: &mut Names) -> Self {
+        let name = if url.tls { target.server_name(url) } else { None };
+        Self {
+            route: route(target.proxy.as_ref(), url, names),
+            prefix: prefix(target, url),
+            authority: target.authority(url),
+            server_name: name.and_then(|name| ServerName::try_from(name).ok()),
+            url: url.clone(),
+            outstanding: 0,
+        }
+    }
+}
+
+fn route(proxy: Option<&Proxy>, url: &BaseUrl, names: &mut Names) -> Route {
+    // That the path fits was checked with the job.
+    if let Some(socket) = url.socket.as_ref().and_then(|path| SocketAddrUnix::new(path).ok()) {
+        return Route::Unix(socket);
+    }
+    let Some(proxy) = proxy else { return Route::Direct(names.place(&url.host, url.port)) };
+    let ask = match proxy.kind {
+        ProxyKind::Socks5 => Ask::Socks,
+        ProxyKind::Http if url.tls => Ask::Connect,
+        ProxyKind::Http => Ask::Nothing,
+    };
+    Route::Proxy(names.place(&proxy.host, proxy.port), ask)
+}
+
+/// What comes before the path of a request: a proxy that is not asked for a tunnel is given whole URLs.
+pub(super) fn prefix(target: &Target, url: &BaseUrl) -> String {
+    let whole = !url.tls && target.proxy.as_ref().is_some_and(|proxy| proxy.kind == ProxyKind::Http);
+    if whole { format!("http://{}{}", url.authority(), url.prefix) } else { url.prefix.clone() }
+}
+
+/// Headers for a proxy that sees the requests themselves.
+pub(super) fn proxy_headers<'a>(target: &'a Target, url: &BaseUrl) -> &'a [(String, String)] {
+    match &target.proxy {
+        Some(proxy) if proxy.kind == ProxyKind::Http && !url.tls => &proxy.headers,
+        _ => &[],
     }
 }

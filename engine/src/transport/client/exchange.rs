@@ -1,13 +1,14 @@
 //! One request and its answer.
 use super::Client;
 use super::connection::Connection;
+use super::consent::Consent;
+use super::endpoints::proxy_headers;
 use super::pool::{Lane, Wanted};
-use crate::journey::Message;
-use crate::transport::http1::{Facts, Fault, Progress};
+use super::ready::{INLINE_BODY, Ready};
+use crate::transport::http1::{Facts, Fault, Progress, write_fields, write_head, write_lines};
 use crate::transport::reactor::{Interest, Wait};
-use crate::transport::{Call, Exchange, Outcome};
+use crate::transport::{Call, Exchange, Outcome, Reply};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 /// Full buffers read in a row before others get their turn.
 const READS_IN_A_ROW: u32 = 4;
@@ -21,7 +22,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    fn new(call: &Call<'_>) -> Self {
+    pub fn new(call: &Call<'_>) -> Self {
         let deadline_ns = call.started_ns.saturating_add(call.step.timeout_ns);
         Self { at_ns: deadline_ns.min(call.cut_ns), interrupts: call.cut_ns < deadline_ns }
     }
@@ -36,16 +37,10 @@ impl Limit {
     }
 }
 
-/// An answer was read to its end.
-struct Complete {
-    outcome: Outcome,
-    reusable: bool,
-}
-
 impl Client {
     /// A connection that was closed by the server before it saw the request is the client's risk of reusing it: an
     /// idempotent request is sent once more, over a fresh one, and its row says so.
-    pub(super) async fn carry_out(&self, lane: &mut Lane, call: &Call<'_>) -> Exchange {
+    pub(super) async fn carry_out(&self, lane: &mut Lane, call: &Call<'_>, reply: &mut Reply) -> Exchange {
         let mut x = Exchange::new(call.started_ns);
         let limit = Limit::new(call);
         let mut retry = None;
@@ -55,13 +50,13 @@ impl Client {
                 Err(outcome) => return self.ended(x, outcome),
             };
             let endpoint = connection.endpoint;
-            match self.talk(connection, lane, call, limit, &mut x).await {
-                Ok(outcome) => {
-                    x.outcome = outcome;
+            match self.talk(connection, lane, call, limit, (&mut x, &mut *reply)).await {
+                Ok(()) => {
+                    x.outcome = Outcome::Answered;
                     return x;
                 }
                 Err(Outcome::Reset | Outcome::Closed)
-                    if x.reused && x.bytes_in == 0 && call.step.idempotent && retry.is_none() =>
+                    if x.reused && x.bytes_in == 0 && call.outgoing.is_idempotent() && retry.is_none() =>
                 {
                     retry = Some(endpoint);
                     x.attempt = 1;
@@ -71,7 +66,7 @@ impl Client {
         }
     }
 
-    fn ended(&self, mut x: Exchange, outcome: Outcome) -> Exchange {
+    pub(super) fn ended(&self, mut x: Exchange, outcome: Outcome) -> Exchange {
         x.outcome = outcome;
         x.end_ns = self.rt.now();
         x
@@ -86,9 +81,10 @@ impl Client {
         limit: Limit,
         x: &mut Exchange,
     ) -> Result<Box<Connection>, Outcome> {
-        let target = call.step.target;
+        let target = call.target;
         let endpoint = retry.or_else(|| self.endpoints.borrow_mut().choose(target));
-        let mut take = || self.pool.borrow_mut().take(lane, Wanted { target, endpoint });
+        let now_ns = self.rt.recent();
+        let mut take = || self.pool.borrow_mut().take(lane, Wanted { target, endpoint }, now_ns);
         if let Some(connection) = if retry.is_none() { take() } else { None } {
             x.reused = true;
             x.instance = Some(connection.endpoint as u16);
@@ -98,73 +94,152 @@ impl Client {
         let draw = || self.endpoints.borrow().draw(target, &mut self.rng.borrow_mut());
         let endpoint = endpoint.unwrap_or_else(draw);
         x.instance = Some(endpoint as u16);
-        self.open(target, endpoint, limit, x).await
+        // What opening needs is held only as long as it takes: most of the time a user has a connection.
+        Box::pin(self.open(target, endpoint, limit, x)).await
     }
 
     /// Sends, receives, and keeps the connection if it can serve again.
-    async fn talk(
+    pub(super) async fn talk(
         &self,
         mut connection: Box<Connection>,
         lane: &mut Lane,
         call: &Call<'_>,
         limit: Limit,
-        x: &mut Exchange,
-    ) -> Result<Outcome, Outcome> {
+        (x, reply): (&mut Exchange, &mut Reply),
+    ) -> Result<(), Outcome> {
         connection.decoder.reset();
+        reply.clear();
         let endpoint = connection.endpoint;
         self.endpoints.borrow_mut().begin(endpoint);
-        let result = self.send_and_receive(&mut connection, call, limit, x).await;
+        let last = lane.is_last(connection.served);
+        let result = self.send_and_receive(&mut connection, call, last, limit, (&mut *x, reply)).await;
         self.endpoints.borrow_mut().end(endpoint);
         x.status = connection.decoder.status();
         if !connection.decoder.instance().is_empty() {
             let named = self.instances.borrow_mut().intern(connection.decoder.instance());
             x.instance = named.or(x.instance);
         }
-        let complete = result?;
-        if complete.reusable {
+        if result? {
             connection.served += 1;
-            self.pool.borrow_mut().put(lane, connection);
+            self.pool.borrow_mut().put(lane, connection, x.end_ns);
         }
-        Ok(complete.outcome)
+        Ok(())
     }
 
+    /// True if the connection can serve again.
     async fn send_and_receive(
+        &self,
+        connection: &mut Connection,
+        call: &Call<'_>,
+        last: bool,
+        limit: Limit,
+        (x, reply): (&mut Exchange, &mut Reply),
+    ) -> Result<bool, Outcome> {
+        let sent = if call.step.expect_continue && !call.outgoing.body.is_empty() {
+            match self.send_with_consent(connection, call, last, limit, (&mut *x, &mut *reply)).await? {
+                Consent::Answered => return Ok(false),
+                Consent::Sent(all) => all,
+            }
+        } else {
+            self.send_request(connection, call, last, limit, x).await?
+        };
+        let reusable = self.receive(connection, call, limit, (x, reply)).await?;
+        Ok(reusable && sent && !last)
+    }
+
+    /// False if the server answered or closed before it had taken all of the request.
+    async fn send_request(
+        &self,
+        connection: &mut Connection,
+        call: &Call<'_>,
+        last: bool,
+        limit: Limit,
+        x: &mut Exchange,
+    ) -> Result<bool, Outcome> {
+        let place = self.endpoints.borrow().local(connection.target, connection.endpoint);
+        // A request may be sent to another target than that of its step.
+        let is_ready = call.is_static && call.target == call.step.target;
+        let ready = if is_ready { self.ready.get(call.step.id, place) } else { None };
+        let body = &call.outgoing.body;
+        let inline = body.len() <= INLINE_BODY;
+        let sent = match ready {
+            Some(ready) if call.extra.is_empty() && !last => {
+                self.send(connection, &ready.bytes, limit, x).await?
+            }
+            _ => {
+                let mut buffer = self.out.take();
+                let how = How { last, asks: false };
+                self.assemble(ready, connection, call, how, &mut buffer);
+                let sent = self.send(connection, &buffer, limit, x).await;
+                self.out.replace(buffer);
+                sent?
+            }
+        };
+        if !sent || inline {
+            return Ok(sent);
+        }
+        self.send_body(connection, call, limit, x).await
+    }
+
+    pub(super) async fn send_body(
         &self,
         connection: &mut Connection,
         call: &Call<'_>,
         limit: Limit,
         x: &mut Exchange,
-    ) -> Result<Complete, Outcome> {
-        let at = self.endpoints.borrow().local(connection.target, connection.endpoint);
-        let sent = match (&call.step.message, call.rendered) {
-            (Message::Template(draft), Some(rendered)) => {
-                let mut buffer = self.out.take();
-                draft.assemble(rendered, at, &mut buffer);
-                let sent = self.send(connection, &buffer, limit, x).await;
-                self.out.replace(buffer);
-                sent?
+    ) -> Result<bool, Outcome> {
+        for chunk in call.outgoing.body.chunks() {
+            if !self.send(connection, chunk, limit, x).await? {
+                return Ok(false);
             }
-            (Message::Static(ready), _) => self.send(connection, &ready[at], limit, x).await?,
-            // A template that was not rendered: the driver has made a row of that and does not come here.
-            (Message::Template(_), None) => return Err(Outcome::NotSent),
-        };
-        let mut complete = self.receive(connection, call, limit, x).await?;
-        complete.reusable &= sent;
-        Ok(complete)
+        }
+        Ok(true)
     }
 
-    /// Sends the whole request; false if the server answered or closed before it had taken all of it.
-    async fn send(
+    /// Puts a request together that is not ready as a whole.
+    pub(super) fn assemble(
         &self,
+        ready: Option<&Ready>,
         connection: &Connection,
+        call: &Call<'_>,
+        how: How,
+        out: &mut Vec<u8>,
+    ) {
+        out.clear();
+        if let Some(ready) = ready {
+            out.extend_from_slice(&ready.bytes[..ready.head]);
+        } else {
+            let endpoints = self.endpoints.borrow();
+            let endpoint = connection.endpoint;
+            write_head(call.outgoing, endpoints.prefix(endpoint), endpoints.authority(endpoint), out);
+            let target = &self.plan.job.targets[connection.target];
+            write_lines(proxy_headers(target, endpoints.url(endpoint)), out);
+        }
+        write_fields(call.extra, out);
+        if how.asks {
+            out.extend_from_slice(b"expect: 100-continue\r\n");
+        }
+        if how.last {
+            out.extend_from_slice(b"connection: close\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        if !how.asks && call.outgoing.body.len() <= INLINE_BODY {
+            call.outgoing.body.chunks().for_each(|chunk| out.extend_from_slice(chunk));
+        }
+    }
+
+    /// Sends bytes; false if the server answered or closed before it had taken all of them.
+    pub(super) async fn send(
+        &self,
+        connection: &mut Connection,
         bytes: &[u8],
         limit: Limit,
         x: &mut Exchange,
     ) -> Result<bool, Outcome> {
-        let (fd, id) = (&connection.fd, connection.id);
+        let id = connection.id;
         let mut rest = bytes;
         while !rest.is_empty() {
-            match send(fd, rest, SendFlags::NOSIGNAL) {
+            match connection.stream.send(rest) {
                 Ok(count) => {
                     x.bytes_out += count as u64;
                     rest = &rest[count..];
@@ -190,8 +265,8 @@ impl Client {
         connection: &mut Connection,
         call: &Call<'_>,
         limit: Limit,
-        x: &mut Exchange,
-    ) -> Result<Complete, Outcome> {
+        (x, reply): (&mut Exchange, &mut Reply),
+    ) -> Result<bool, Outcome> {
         let facts = self.facts(call);
         let id = connection.id;
         let mut row = 0;
@@ -200,8 +275,8 @@ impl Client {
                 if x.first_byte_ns.is_some() { Outcome::TimeoutBody } else { Outcome::TimeoutFirstByte };
             let wait = self.rt.socket(id, Interest::Read, limit.at_ns).await;
             limit.check(wait, phase)?;
-            match self.read(connection, &facts, x)? {
-                Read::Complete(surplus) => return Ok(self.judge(connection, call, surplus)),
+            match self.read(connection, &facts, (x, reply))? {
+                Read::Complete(surplus) => return Ok(self.is_reusable(connection, surplus)),
                 Read::Drained => row = 0,
                 Read::Full => row += 1,
             }
@@ -216,20 +291,21 @@ impl Client {
         }
     }
 
-    fn read(
+    pub(super) fn read(
         &self,
         connection: &mut Connection,
         facts: &Facts<'_>,
-        x: &mut Exchange,
+        (x, reply): (&mut Exchange, &mut Reply),
     ) -> Result<Read, Outcome> {
         let mut scratch = self.scratch.borrow_mut();
-        let count = match recv(&connection.fd, &mut scratch[..], RecvFlags::empty()) {
-            Ok((count, _)) => count,
+        let count = match connection.stream.recv(&mut scratch[..]) {
+            Ok(count) => count,
             Err(Errno::AGAIN) => {
                 self.rt.clear_readable(connection.id);
                 return Ok(Read::Drained);
             }
             Err(Errno::INTR) => return Ok(Read::Full),
+            Err(Errno::PROTO) => return Err(self.distrust(connection)),
             Err(_) => return Err(Outcome::Reset),
         };
         let now_ns = self.rt.now();
@@ -238,12 +314,12 @@ impl Client {
             return connection.decoder.end().map(|()| Read::Complete(false)).map_err(Outcome::from);
         }
         x.first_byte_ns.get_or_insert(now_ns);
-        let drained = count < scratch.len();
+        let drained = connection.stream.is_drained(count, scratch.len());
         if drained {
             // Nothing more is there: no need to try and be told so.
             self.rt.clear_readable(connection.id);
         }
-        match connection.decoder.feed(&scratch[..count], facts) {
+        match connection.decoder.feed(&scratch[..count], facts, reply) {
             Ok(Progress::Done(used)) => {
                 x.bytes_in += used as u64;
                 Ok(Read::Complete(used < count || !drained))
@@ -259,34 +335,34 @@ impl Client {
         }
     }
 
-    fn facts<'a>(&'a self, call: &Call<'a>) -> Facts<'a> {
+    pub(super) fn facts<'a>(&'a self, call: &Call<'a>) -> Facts<'a> {
         let job = &self.plan.job;
         Facts {
-            head: call.step.head,
+            head: call.outgoing.method == "HEAD",
             instance_header: job.instance_header.as_deref(),
-            contains: call.step.contains.as_ref(),
+            want: call.step.want,
             max_header_bytes: job.limits.max_header_bytes,
             max_body_bytes: job.limits.max_body_bytes,
         }
     }
 
-    fn judge(&self, connection: &Connection, call: &Call<'_>, surplus: bool) -> Complete {
-        let decoder = &connection.decoder;
-        let outcome = if !call.step.status.contains(decoder.status()) {
-            Outcome::CheckStatus
-        } else if call.step.contains.is_some() && !decoder.found() {
-            Outcome::CheckContains
-        } else {
-            Outcome::Answered
-        };
+    fn is_reusable(&self, connection: &Connection, surplus: bool) -> bool {
         // Bytes that nobody asked for cannot be told from the next answer.
-        let reusable = decoder.keep_alive() && !surplus && !self.rt.is_hung_up(connection.id);
-        Complete { outcome, reusable }
+        connection.decoder.keep_alive() && !surplus && !self.rt.is_hung_up(connection.id)
     }
 }
 
+/// How a request is put together.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    /// It is the last one on its connection, and says so.
+    pub last: bool,
+    /// It asks whether its body is wanted.
+    pub asks: bool,
+}
+
 /// What a read gave.
-enum Read {
+pub(super) enum Read {
     /// The answer is complete; whether there was more than the answer.
     Complete(bool),
     /// There is nothing more to read for now.

@@ -1,7 +1,7 @@
 //! Ids of instances: the configured ones first, then those that answers name.
 
 /// Different names at most; an answer that names yet another is recorded as from the instance connected to.
-const MAX_NAMES: usize = 8192;
+pub const MAX_NAMES: usize = 8192;
 
 /// Names by id.
 #[derive(Debug, Default)]
@@ -9,6 +9,7 @@ pub struct Instances {
     names: Vec<Vec<u8>>,
     ids: std::collections::HashMap<Vec<u8>, u16>,
     last: u16,
+    full: bool,
 }
 
 impl Instances {
@@ -41,6 +42,7 @@ impl Instances {
             *id
         } else {
             if self.names.len() >= MAX_NAMES {
+                self.full = true;
                 return None;
             }
             let id = self.names.len() as u16;
@@ -52,9 +54,14 @@ impl Instances {
         Some(id)
     }
 
-    /// All names as text.
-    pub fn names(&self) -> std::collections::BTreeMap<u16, String> {
+    /// Whether a name had to be refused because there are too many.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// The names from this id on, as text.
+    pub fn names_from(&self, first: usize) -> std::collections::BTreeMap<u16, String> {
         let text = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
-        self.names.iter().enumerate().map(|(id, name)| (id as u16, text(name))).collect()
+        self.names.iter().enumerate().skip(first).map(|(id, name)| (id as u16, text(name))).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Reads one answer from pieces of any size.
 use super::body::{Chunk, Framing};
-use memchr::memmem::Finder;
+use crate::transport::{Reply, Want};
 use std::mem::MaybeUninit;
 
 /// Headers in one answer at most.
@@ -35,8 +35,8 @@ pub struct Facts<'a> {
     pub head: bool,
     /// The header that names the instance.
     pub instance_header: Option<&'a str>,
-    /// What the body must hold.
-    pub contains: Option<&'a Finder<'static>>,
+    /// What is kept of the answer.
+    pub want: Want,
     /// Bound on all heads and trailers together.
     pub max_header_bytes: u64,
     /// Bound on the content.
@@ -49,15 +49,13 @@ pub struct Decoder {
     framing: Option<Framing>,
     /// A head that came in pieces.
     partial: Vec<u8>,
-    /// The last bytes of the content, in which what is looked for may have begun.
-    tail: Vec<u8>,
     /// Name of the instance, as answered.
     instance: Vec<u8>,
     header_bytes: u64,
     body_bytes: u64,
     status: u16,
     keep_alive: bool,
-    found: bool,
+    continued: bool,
 }
 
 impl Decoder {
@@ -65,13 +63,12 @@ impl Decoder {
     pub fn reset(&mut self) {
         self.framing = None;
         self.partial.clear();
-        self.tail.clear();
         self.instance.clear();
         self.header_bytes = 0;
         self.body_bytes = 0;
         self.status = 0;
         self.keep_alive = false;
-        self.found = false;
+        self.continued = false;
     }
 
     /// Status of the answer; 0 before its head is complete.
@@ -79,14 +76,14 @@ impl Decoder {
         self.status
     }
 
+    /// The server wants to see the body (100).
+    pub fn is_continued(&self) -> bool {
+        self.continued
+    }
+
     /// The connection may serve another request.
     pub fn keep_alive(&self) -> bool {
         self.keep_alive
-    }
-
-    /// The body held what was looked for.
-    pub fn found(&self) -> bool {
-        self.found
     }
 
     /// The instance as the answer names it; empty if it does not.
@@ -99,26 +96,32 @@ impl Decoder {
         if self.framing == Some(Framing::UntilClose) { Ok(()) } else { Err(Fault::Closed) }
     }
 
-    /// Takes the next piece in.
-    pub fn feed(&mut self, data: &[u8], facts: &Facts<'_>) -> Result<Progress, Fault> {
+    /// Takes the next piece in, and keeps in `reply` what is wanted of it.
+    pub fn feed(&mut self, data: &[u8], facts: &Facts<'_>, reply: &mut Reply) -> Result<Progress, Fault> {
         let mut used = 0;
         while self.framing.is_none() {
-            let Some(head) = self.head(&data[used..], facts)? else { return Ok(Progress::More) };
+            let Some(head) = self.head(&data[used..], facts, reply)? else { return Ok(Progress::More) };
             used += head;
             if self.framing == Some(Framing::Length(0)) {
                 return Ok(Progress::Done(used));
             }
         }
-        self.content(data, used, facts)
+        self.content(data, used, facts, reply)
     }
 
-    fn content(&mut self, data: &[u8], mut used: usize, facts: &Facts<'_>) -> Result<Progress, Fault> {
+    fn content(
+        &mut self,
+        data: &[u8],
+        mut used: usize,
+        facts: &Facts<'_>,
+        reply: &mut Reply,
+    ) -> Result<Progress, Fault> {
         let Some(mut framing) = self.framing else { return Ok(Progress::More) };
         while used < data.len() {
             let piece = framing.advance(&data[used..])?;
             let end = used + piece.used;
-            if let Some(finder) = facts.contains {
-                self.search(finder, &data[end - piece.content..end]);
+            if facts.want.body {
+                reply.body.extend_from_slice(&data[end - piece.content..end]);
             }
             used = end;
             self.body_bytes += piece.content as u64;
@@ -140,12 +143,12 @@ impl Decoder {
     }
 
     /// Reads a head; gives the bytes of `data` that belonged to it, or none if it is not complete.
-    fn head(&mut self, data: &[u8], facts: &Facts<'_>) -> Result<Option<usize>, Fault> {
+    fn head(&mut self, data: &[u8], facts: &Facts<'_>, reply: &mut Reply) -> Result<Option<usize>, Fault> {
         if data.is_empty() {
             return Ok(None);
         }
         if self.partial.is_empty() {
-            return match self.parse(data, facts)? {
+            return match self.parse(data, facts, reply)? {
                 Some(used) => Ok(Some(used)),
                 None => self.keep(data, facts),
             };
@@ -156,7 +159,7 @@ impl Decoder {
         // Only a line end after a line end can complete a head: a server that drips costs no parse per byte.
         let from = before.saturating_sub(3);
         let complete = partial[from..].windows(2).any(|w| w == b"\n\n" || w == b"\n\r");
-        let parsed = if complete { self.parse(&partial, facts)? } else { None };
+        let parsed = if complete { self.parse(&partial, facts, reply)? } else { None };
         let Some(used) = parsed else {
             self.partial = partial;
             return self.bound(facts);
@@ -176,7 +179,7 @@ impl Decoder {
         if bytes > facts.max_header_bytes { Err(Fault::TooLarge) } else { Ok(None) }
     }
 
-    fn parse(&mut self, bytes: &[u8], facts: &Facts<'_>) -> Result<Option<usize>, Fault> {
+    fn parse(&mut self, bytes: &[u8], facts: &Facts<'_>, reply: &mut Reply) -> Result<Option<usize>, Fault> {
         let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
         let mut response = httparse::Response::new(&mut []);
         let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
@@ -197,12 +200,19 @@ impl Decoder {
         let status = response.code.unwrap_or(0);
         if (100..200).contains(&status) {
             // An interim answer is skipped; a switch of protocols was never asked for.
+            self.continued |= status == 100;
             return if status == 101 { Err(Fault::Protocol) } else { Ok(Some(used)) };
         }
         if !(200..=999).contains(&status) {
             return Err(Fault::Protocol);
         }
         self.status = status;
+        if facts.want.any_field() {
+            reply.fields.clear();
+            for header in response.headers.iter().filter(|h| facts.want.wants(h.name.as_bytes())) {
+                reply.fields.push(header.name.as_bytes(), header.value);
+            }
+        }
         self.interpret(response.version == Some(1), response.headers, facts)?;
         Ok(Some(used))
     }
@@ -228,8 +238,14 @@ impl Decoder {
                     length = Some(new);
                 }
                 17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                    coded = true;
-                    chunked = tokens(value).last().is_some_and(|t| t.eq_ignore_ascii_case(b"chunked"));
+                    // Chunked twice, or before another coding: two readers would not agree on where it ends.
+                    for token in tokens(value) {
+                        if chunked {
+                            return Err(Fault::Protocol);
+                        }
+                        coded = true;
+                        chunked = token.eq_ignore_ascii_case(b"chunked");
+                    }
                 }
                 10 if name.eq_ignore_ascii_case("connection") => {
                     close |= tokens(value).any(|t| t.eq_ignore_ascii_case(b"close"));
@@ -246,8 +262,9 @@ impl Decoder {
         let framing = if facts.head || matches!(self.status, 204 | 304) {
             Framing::Length(0)
         } else if chunked {
-            // A length beside it is an attempt to smuggle, or a mistake: what follows cannot be trusted.
-            self.keep_alive &= length.is_none();
+            // A length beside it is an attempt to smuggle, or a mistake, and HTTP/1.0 has no chunks: what follows cannot
+            // be trusted.
+            self.keep_alive &= length.is_none() && v11;
             Framing::Chunked(Chunk::START)
         } else if coded {
             Framing::UntilClose
@@ -262,29 +279,6 @@ impl Decoder {
         }
         self.framing = Some(framing);
         Ok(())
-    }
-
-    /// Looks for a text that may be spread over pieces.
-    fn search(&mut self, finder: &Finder<'static>, piece: &[u8]) {
-        if self.found || piece.is_empty() {
-            return;
-        }
-        let overlap = finder.needle().len().saturating_sub(1);
-        if !self.tail.is_empty() {
-            self.tail.extend_from_slice(&piece[..piece.len().min(overlap)]);
-            self.found = finder.find(&self.tail).is_some();
-        }
-        self.found |= finder.find(piece).is_some();
-        if piece.len() >= overlap {
-            self.tail.clear();
-            self.tail.extend_from_slice(&piece[piece.len() - overlap..]);
-        } else {
-            if self.tail.is_empty() {
-                self.tail.extend_from_slice(piece);
-            }
-            let excess = self.tail.len().saturating_sub(overlap);
-            self.tail.drain(..excess);
-        }
     }
 }
 

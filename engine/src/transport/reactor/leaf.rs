@@ -73,13 +73,8 @@ impl Reactor {
         poll_fn(|_| {
             let mut sockets = self.sockets.borrow_mut();
             let socket = sockets.get(id);
-            let ready = match interest {
-                Interest::Read => socket.readable,
-                Interest::Write => socket.writable,
-                Interest::Any => socket.readable || socket.writable,
-            };
             let task = self.current();
-            if let Some(end) = self.ended(ready, deadline_ns) {
+            if let Some(end) = self.ended(socket.is_ready(interest), deadline_ns) {
                 socket.waiter = None;
                 self.deadlines.borrow_mut().clear(task);
                 return Poll::Ready(end);
@@ -88,6 +83,25 @@ impl Reactor {
             if deadline_ns < u64::MAX {
                 self.deadlines.borrow_mut().set(task, deadline_ns);
             }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits for a socket, or until `ready` gives true; it is asked whenever the task is woken.
+    pub async fn socket_or(&self, id: SocketId, interest: Interest, mut ready: impl FnMut() -> bool) -> Wait {
+        poll_fn(|_| {
+            // Asked first: it may say that there is no such socket any more.
+            if let Some(end) = self.ended(ready(), u64::MAX) {
+                return Poll::Ready(end);
+            }
+            let mut sockets = self.sockets.borrow_mut();
+            let socket = sockets.get(id);
+            if socket.is_ready(interest) {
+                socket.waiter = None;
+                return Poll::Ready(Wait::Ready);
+            }
+            socket.waiter = Some(self.current());
             Poll::Pending
         })
         .await

@@ -1,6 +1,6 @@
 //! What is known about each socket, and who waits for it.
-use super::TaskId;
 use super::wait::Event;
+use super::{Interest, TaskId};
 use rustix::event::epoll::EventFlags;
 
 /// Names a registered socket.
@@ -19,6 +19,17 @@ pub(super) struct Socket {
     /// The other side has closed, or there is an error: reading will not block any more.
     pub hung_up: bool,
     pub waiter: Option<TaskId>,
+}
+
+impl Socket {
+    /// Whether what is waited for is there.
+    pub fn is_ready(self, interest: Interest) -> bool {
+        match interest {
+            Interest::Read => self.readable,
+            Interest::Write => self.writable,
+            Interest::Any => self.readable || self.writable,
+        }
+    }
 }
 
 #[derive(Default)]

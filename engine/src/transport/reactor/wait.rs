@@ -1,8 +1,8 @@
 //! Waits for events, to the nanosecond.
 //!
-//! The one place with `unsafe`: rustix falls back to `epoll_pwait`, which rounds every timeout up to whole milliseconds,
-//! unless it is built for kernels from 5.11 on only. Here `epoll_pwait2` is tried, and where there is none (older
-//! kernels, some container sandboxes) `ppoll` on the epoll descriptor is as precise for one more system call.
+//! There is `unsafe` here for one system call: rustix falls back to `epoll_pwait`, which rounds every timeout up to
+//! whole milliseconds, unless it is built for kernels from 5.11 on only. Here `epoll_pwait2` is tried, and where there is
+//! none (older kernels, some container sandboxes) `ppoll` on the epoll descriptor is as precise for one more system call.
 #![allow(unsafe_code, reason = "see above")]
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};

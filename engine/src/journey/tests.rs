@@ -1,0 +1,1 @@
+//! The order of steps, and what their requests become.

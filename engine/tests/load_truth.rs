@@ -1,0 +1,334 @@
+//! Known answers: what the engine measures is what the target did, and a target that stands still is seen as its users see it.
+//!
+//! All with real sockets. On a busy machine the instrument itself may be late; it says so (lag), and so does the target. A
+//! run that was spoiled in that way is repeated, at most twice; what an unspoiled run measures must be right.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod load_support;
+
+use load_support::scripted::{Act, Freeze, Scripted, Seen};
+use load_support::{Outcome, Record, job, number, open, run, text};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An instrument, or a target, that was later than this in 1 % of cases measured itself.
+const SPOILED_US: u64 = 20_000;
+const ATTEMPTS: usize = 3;
+
+/// A run, and what its target saw.
+struct Measured {
+    outcome: Outcome,
+    seen: Seen,
+}
+
+impl Measured {
+    fn own(&self, key: &str) -> u64 {
+        self.outcome.event("done")["self"][key].as_u64().unwrap()
+    }
+
+    fn lag_p99_us(&self) -> u64 {
+        self.own("lag_p99_us")
+    }
+
+    fn is_spoiled(&self) -> bool {
+        self.lag_p99_us() > SPOILED_US || self.seen.late_us(990) > SPOILED_US
+    }
+}
+
+/// The first attempt that was not spoiled, or the last one.
+fn measure(attempt: impl Fn() -> Measured) -> Measured {
+    let mut measured = attempt();
+    for _ in 1..ATTEMPTS {
+        if !measured.is_spoiled() {
+            break;
+        }
+        let (lag, late) = (measured.lag_p99_us(), measured.seen.late_us(990));
+        eprintln!("spoiled: the engine was {lag} µs late, the target {late} µs; once more");
+        measured = attempt();
+    }
+    measured
+}
+
+fn steps(path: &str) -> Value {
+    json!([{"request": {"name": "get", "path": format!("{path}/{{{{ arrival }}}}")}}])
+}
+
+fn microseconds(record: &Record, column: &str) -> u64 {
+    number(record, column).unwrap() as u64
+}
+
+/// From the actual start to the end.
+fn total(record: &Record) -> u64 {
+    microseconds(record, "ttfb_us") + microseconds(record, "after_ttfb_us")
+}
+
+/// From the intended start to the end.
+fn latency(record: &Record) -> u64 {
+    microseconds(record, "lag_us") + microseconds(record, "wait_us") + total(record)
+}
+
+/// Type 7, as reports have it.
+fn percentile(values: &mut [u64], q: f64) -> f64 {
+    values.sort_unstable();
+    let place = q * (values.len() - 1) as f64;
+    let (low, part) = (place.floor() as usize, place.fract());
+    let high = (low + 1).min(values.len() - 1);
+    values[low] as f64 + (values[high] as f64 - values[low] as f64) * part
+}
+
+fn p99_ms(outcome: &Outcome, of: impl Fn(&Record) -> u64) -> f64 {
+    percentile(&mut outcome.records.iter().map(of).collect::<Vec<_>>(), 0.99) / 1e3
+}
+
+// --- coordinated omission ---
+
+/// 2,000/s for 30 s against a server that stands still for 1.4 s.
+fn frozen(max_in_flight: Option<u64>) -> Measured {
+    measure(|| {
+        let freeze = Freeze { after: Duration::from_secs(12), length: Duration::from_millis(1400) };
+        let server = Scripted::start(|_, _| Act::Answer(200, 0), Some(freeze));
+        let mut load = open(2000.0, 30_000_000);
+        load["max_in_flight"] = max_in_flight.into();
+        load["when_full"] = "queue".into();
+        let mut job = job(&server.at(), load, steps("/fast"));
+        job["workloads"][0]["timeout_us"] = 10_000_000.into();
+        let outcome = run(job);
+        Measured { outcome, seen: server.end() }
+    })
+}
+
+/// A share f = 1.4 s ÷ 30 s of the requests waits between 0 and 1.4 s, evenly: p99 = 1.4 s · (1 − 0.01/f) = 1.1 s. What has
+/// piled up must be answered, too: that makes it a little more. (peers: wrk2's README; 1 % of 60,000 are 600 of the 2,800.)
+const P99_MS: std::ops::Range<f64> = 1090.0..1350.0;
+
+#[test]
+fn a_freeze_is_hidden_from_the_actual_start_and_not_from_the_intended_one() {
+    let Measured { outcome, seen } = frozen(Some(100));
+    assert_eq!((outcome.count("due"), outcome.records.len(), seen.requests.len()), (60_000, 60_000, 60_000));
+    assert!(outcome.outcomes().iter().all(|o| o == "answered"));
+    assert!(outcome.findings().contains(&"in_flight_bound_reached"), "{:?}", outcome.findings());
+    let (intended, actual) = (p99_ms(&outcome, latency), p99_ms(&outcome, total));
+    assert!(P99_MS.contains(&intended), "p99 from the intended start: {intended} ms");
+    // Only 100 of 60,000 were under way when it stood still.
+    assert!(actual < 20.0, "p99 from the actual start: {actual} ms");
+}
+
+#[test]
+fn without_a_bound_a_freeze_is_seen_from_both_starts() {
+    let Measured { outcome, .. } = frozen(None);
+    assert_eq!((outcome.count("due"), outcome.records.len()), (60_000, 60_000));
+    assert!(outcome.outcomes().iter().all(|o| o == "answered"));
+    assert!(!outcome.findings().contains(&"in_flight_bound_reached"));
+    let (intended, actual) = (p99_ms(&outcome, latency), p99_ms(&outcome, total));
+    assert!(P99_MS.contains(&intended), "p99 from the intended start: {intended} ms");
+    assert!(P99_MS.contains(&actual), "p99 from the actual start: {actual} ms");
+    let most = outcome.event("done")["self"]["in_flight_max"].as_u64().unwrap();
+    assert!((2700..3600).contains(&most), "{most} at once; 2,800 are due in 1.4 s");
+}
+
+// --- delays that are known ---
+
+/// In [0, 1), from a number (splitmix64's finaliser).
+fn share(n: u64) -> f64 {
+    let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// The script: a delay in µs for each request, which both sides can compute.
+fn delay_us(kind: &str, n: u64) -> u64 {
+    match kind {
+        "/constant" => 5_000,
+        "/bimodal" if share(n) < 0.9 => 2_000,
+        "/bimodal" => 20_000,
+        "/exponential" => (-(1.0 - share(n)).ln() * 5_000.0) as u64,
+        other => panic!("{other} is not in the script"),
+    }
+}
+
+/// The error that is stated for a machine that is quiet. How late target and engine say that they were is added: the one is in what
+/// the target did, and the engine reads answers as late as it sends requests.
+const STATED_ERROR_US: f64 = 1_000.0;
+
+fn delays_are_measured(kind: &'static str, per_s: f64, seconds: u64) {
+    let measured = measure(|| {
+        let server = Scripted::start(|kind, n| Act::Answer(200, delay_us(kind, n)), None);
+        let mut job = job(&server.at(), open(per_s, seconds * 1_000_000), steps(kind));
+        job["nice"] = (-10).into();
+        Measured { outcome: run(job), seen: server.end() }
+    });
+    // Late as it was, it would agree with anything.
+    assert!(
+        !measured.is_spoiled(),
+        "{kind} at {per_s}/s: {ATTEMPTS} runs were spoiled; this machine is too busy to tell"
+    );
+    // What moves the median is what half of all meet, what moves the tail is rare.
+    let median_us = STATED_ERROR_US + (measured.seen.late_us(500) + measured.own("lag_p50_us")) as f64;
+    let middle_us = STATED_ERROR_US + (measured.seen.late_us(990) + measured.lag_p99_us()) as f64;
+    let tail_us = STATED_ERROR_US + (measured.seen.late_us(999) + measured.own("lag_p999_us")) as f64;
+    let Measured { outcome, seen } = measured;
+    let due = (per_s * seconds as f64) as usize;
+    assert_eq!((outcome.records.len(), seen.requests.len()), (due, due), "{kind} at {per_s}/s");
+    let mut truth = Vec::with_capacity(due);
+    let mut found = Vec::with_capacity(due);
+    for record in &outcome.records {
+        let scripted = delay_us(kind, microseconds(record, "user"));
+        let ttfb = microseconds(record, "ttfb_us");
+        // Whole µs on the run clock: two of them may be lost at the edges.
+        assert!(
+            ttfb + 2 >= scripted,
+            "request {}: {ttfb} µs, less than the script's {scripted}",
+            text(record, "step")
+        );
+        truth.push(scripted);
+        found.push(ttfb);
+    }
+    let mut report = Vec::new();
+    for q in [0.25, 0.5, 0.75, 0.95, 0.99] {
+        let (is, should) = (percentile(&mut found, q), percentile(&mut truth, q));
+        report.push(format!("p{}: {is} for {should}", q * 100.0));
+        let allowed = match q {
+            q if q > 0.9 => tail_us,
+            // At 10,000/s engine and target together are most of a core: where others want it too, half of all wait a little.
+            q if q > 0.5 || per_s > 1000.0 => middle_us,
+            _ => median_us,
+        };
+        // A percentile next to the gap between the modes may fall on either side of it.
+        let near_gap = kind == "/bimodal" && (q - 0.9).abs() < 0.02;
+        assert!(
+            near_gap || (is - should).abs() <= allowed,
+            "{kind} at {per_s}/s: {report:?}, allowed ± {allowed} µs"
+        );
+    }
+    eprintln!(
+        "{kind} at {per_s}/s: {}; allowed ± {median_us} µs, above the median {middle_us}, in the tail {tail_us}",
+        report.join(", ")
+    );
+}
+
+#[test]
+fn scripted_delays_are_measured_at_a_thousand_a_second() {
+    for kind in ["/constant", "/bimodal", "/exponential"] {
+        delays_are_measured(kind, 1000.0, 4);
+    }
+}
+
+#[test]
+fn scripted_delays_are_measured_at_ten_thousand_a_second() {
+    for kind in ["/constant", "/bimodal", "/exponential"] {
+        delays_are_measured(kind, 10_000.0, 3);
+    }
+}
+
+/// The highest of these rates at which 99 % of the requests are sent within 5 ms of when they are due: what this machine can do
+/// steadily, engine and target together.
+#[test]
+#[ignore = "slow tier: climbs to the highest steady rate"]
+fn scripted_delays_are_measured_at_the_highest_steady_rate() {
+    let steady = |per_s: &f64| {
+        let server = Scripted::start(|kind, n| Act::Answer(200, delay_us(kind, n)), None);
+        let outcome = run(job(&server.at(), open(*per_s, 3_000_000), steps("/constant")));
+        let late = server.end().late_us(990);
+        let lag = outcome.event("done")["self"]["lag_p99_us"].as_u64().unwrap();
+        eprintln!("{per_s}/s: the engine {lag} µs late, the target {late} µs");
+        outcome.count("due") == outcome.count("rows") && lag < 5_000 && late < 5_000
+    };
+    let rates = [10_000.0, 15_000.0, 20_000.0, 30_000.0, 40_000.0, 60_000.0, 80_000.0];
+    let highest = rates.iter().take_while(|rate| steady(rate)).last();
+    let highest = highest.expect("at least 10,000/s are steady; is the machine busy?");
+    for kind in ["/constant", "/bimodal", "/exponential"] {
+        delays_are_measured(kind, *highest, 3);
+    }
+}
+
+// --- outcomes that are known ---
+
+fn act(n: u64) -> (Act, &'static str) {
+    match n % 20 {
+        0 | 1 => (Act::Answer(500, 0), "check:status"),
+        2 => (Act::Answer(404, 1_000), "check:status"),
+        3 | 4 => (Act::Reset, "reset"),
+        5 => (Act::Close, "closed"),
+        6 => (Act::Stall, "timeout:first_byte"),
+        7 => (Act::Answer(200, 900_000), "timeout:first_byte"),
+        _ => (Act::Answer(200, 500), "answered"),
+    }
+}
+
+#[test]
+fn scripted_outcomes_are_counted_to_the_request() {
+    let server = Scripted::start(|_, n| act(n).0, None);
+    let mut load = open(500.0, 4_000_000);
+    load["arrivals"] = "scattered".into();
+    let mut job = job(&server.at(), load, steps("/any"));
+    job["workloads"][0]["timeout_us"] = 400_000.into();
+    job["threads"] = 2.into();
+    let outcome = run(job);
+    assert_eq!((outcome.count("due"), outcome.records.len()), (2000, 2000));
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for record in &outcome.records {
+        let (scripted, name) = act(microseconds(record, "user"));
+        *expected.entry(name.into()).or_default() += 1;
+        assert_eq!(
+            text(record, "outcome"),
+            name,
+            "request {} was to get {scripted:?}",
+            microseconds(record, "user")
+        );
+        if let Act::Answer(status, _) = scripted
+            && name != "timeout:first_byte"
+        {
+            assert_eq!(number(record, "status"), Some(i64::from(status)));
+        }
+    }
+    let counted = outcome.event("done")["counts"]["by_outcome"].as_object().unwrap();
+    let counted: BTreeMap<_, _> = counted.iter().map(|(k, v)| (k.clone(), v.as_u64().unwrap())).collect();
+    assert_eq!(counted.into_iter().filter(|(_, n)| *n > 0).collect::<BTreeMap<_, _>>(), expected);
+}
+
+// --- when requests arrive ---
+
+/// Largest distance between the distribution of some values and a model of it.
+fn ks_distance(mut values: Vec<f64>, model: impl Fn(f64) -> f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    let distance = |(i, x): (usize, &f64)| {
+        let model = model(*x);
+        (model - i as f64 / n).abs().max((model - (i + 1) as f64 / n).abs())
+    };
+    values.iter().enumerate().map(distance).fold(0.0, f64::max)
+}
+
+/// When requests came in, in s, by the clock of the target.
+fn received(arrivals: &str, per_s: f64, seconds: u64) -> Vec<f64> {
+    let Measured { outcome, seen } = measure(|| {
+        let server = Scripted::start(|_, _| Act::Answer(200, 0), None);
+        let mut load = open(per_s, seconds * 1_000_000);
+        load["arrivals"] = arrivals.into();
+        let outcome = run(job(&server.at(), load, steps("/any")));
+        Measured { outcome, seen: server.end() }
+    });
+    assert_eq!(outcome.records.len(), seen.requests.len(), "{arrivals}");
+    let began = seen.requests.iter().map(|r| r.1).min().unwrap();
+    let mut times: Vec<_> = seen.requests.iter().map(|r| (r.1 - began) as f64 / 1e9).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+#[test]
+fn requests_arrive_as_the_schedule_says() {
+    let (per_s, seconds) = (250.0, 8);
+    let whole = seconds as f64;
+    let uniform = received("uniform", per_s, seconds);
+    assert_eq!(uniform.len(), 2000);
+    let distance = ks_distance(uniform, |t| (t / whole).clamp(0.0, 1.0));
+    assert!(distance < 0.02, "KS distance {distance} from an even schedule");
+    let poisson = received("poisson", per_s, seconds);
+    let n = poisson.len() as f64;
+    let gaps = poisson.windows(2).map(|w| w[1] - w[0]).collect();
+    // 1.63/√n is the 1 % point; on a busy machine wake-ups half a ms apart change short gaps: a tenth of all are below that.
+    let distance = ks_distance(gaps, |gap| 1.0 - (-gap * per_s).exp());
+    assert!(distance < 1.63 / n.sqrt() + 0.1, "KS distance {distance} of {n} gaps from the exponential");
+}

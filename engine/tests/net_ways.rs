@@ -1,0 +1,414 @@
+//! The ways to a server: names, families, Unix sockets, proxies, source addresses, and how long connections are kept.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod load_support;
+
+use load_support::dns::{NameServer, Reply};
+use load_support::proxy::Proxy;
+use load_support::server::{Peer, Server};
+use load_support::tls::{Authority, TlsServer};
+use load_support::{closed, get, job, number, open, run, text, times, truth};
+use rustls::version::TLS13;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+fn ok(peer: &mut Peer) {
+    peer.answer(200, "ok");
+}
+
+fn serving() -> Server {
+    Server::answering(|peer, _| ok(peer))
+}
+
+fn with_url(mut job: Value, url: impl Into<Value>) -> Value {
+    job["targets"]["app"]["instances"][0]["url"] = url.into();
+    job
+}
+
+/// Each request on a connection of its own.
+fn fresh(mut job: Value) -> Value {
+    job["workloads"][0]["connections"] = json!({"policy": "new"});
+    job
+}
+
+fn named(server: &Server, names: &NameServer, cache: &str, count: u32) -> Value {
+    let mut job = job(&format!("shop.example:{}", server.address.port()), times(count), get());
+    job["dns"] = json!({"servers": [names.address.to_string()], "cache": cache, "timeout_us": 2_000_000});
+    fresh(job)
+}
+
+fn loopback(last: u8) -> IpAddr {
+    IpAddr::from([127, 0, 0, last])
+}
+
+/// A server on all addresses, and how often each of them was connected to.
+fn everywhere() -> (Server, Arc<Mutex<BTreeMap<IpAddr, usize>>>) {
+    let met: Arc<Mutex<BTreeMap<IpAddr, usize>>> = Arc::default();
+    let log = Arc::clone(&met);
+    let server = Server::start_on("0.0.0.0:0", move |mut peer| {
+        *log.lock().unwrap().entry(peer.stream.local_addr().unwrap().ip()).or_default() += 1;
+        while peer.request().is_some() {
+            ok(&mut peer);
+        }
+    });
+    (server, met)
+}
+
+#[test]
+fn addresses_of_a_name_take_turns() {
+    let (server, met) = everywhere();
+    let names = NameServer::start(|_, _| Reply::Addresses((1..=3).map(loopback).collect(), 60));
+    let outcome = run(named(&server, &names, "ttl", 6));
+    assert_eq!(outcome.outcomes(), ["answered"; 6]);
+    let met = met.lock().unwrap();
+    assert_eq!((met[&loopback(1)], met[&loopback(2)], met[&loopback(3)]), (2, 2, 2));
+    assert_eq!(names.asked("shop.example"), 1);
+    let dns: Vec<_> = outcome.column("dns_us").iter().map(Option::is_some).collect();
+    assert_eq!(dns, [true, false, false, false, false, false]);
+}
+
+#[test]
+fn answers_hold_as_long_as_they_shall() {
+    for (cache, expected) in [("forever", 1), ("never", 5)] {
+        let server = serving();
+        let names = NameServer::start(|_, _| Reply::Addresses(vec![loopback(1)], 0));
+        let outcome = run(named(&server, &names, cache, 5));
+        assert_eq!(
+            (outcome.outcomes(), names.asked("shop.example")),
+            (vec!["answered".to_owned(); 5], expected)
+        );
+        assert_eq!(outcome.column("dns_us").iter().flatten().count(), expected);
+    }
+}
+
+#[test]
+fn an_answer_that_has_expired_is_asked_for_again() {
+    let (server, met) = everywhere();
+    let names = NameServer::start(|_, before| Reply::Addresses(vec![loopback(before as u8 + 1)], 1));
+    let mut job = named(&server, &names, "ttl", 5);
+    job["workloads"][0]["journey"]["think"] = json!({"constant_us": 400_000});
+    let outcome = run(job);
+    assert_eq!(outcome.outcomes(), ["answered"; 5]);
+    let asked = names.asked("shop.example");
+    // 1.6 s with answers of a second; a busy machine may take longer.
+    assert!((2..=4).contains(&asked), "{asked}");
+    assert_eq!(outcome.column("dns_us").iter().flatten().count(), asked);
+    assert_eq!(met.lock().unwrap().len(), asked);
+}
+
+#[test]
+fn a_name_that_is_not_there_is_dns() {
+    let server = serving();
+    let names = NameServer::start(|_, _| Reply::NoName);
+    let outcome = run(named(&server, &names, "ttl", 3));
+    assert_eq!(outcome.outcomes(), ["dns"; 3]);
+    assert!(outcome.finding("dns_failed").contains("shop.example"), "{}", outcome.finding("dns_failed"));
+    assert_eq!(outcome.column("bytes_out"), [Some(0); 3]);
+    // The second and the third know without asking.
+    assert_eq!(names.asked("shop.example"), 1);
+}
+
+/// The name server says nothing; another workload of the same thread goes on.
+#[test]
+fn a_silent_name_server_holds_nobody_else_up() {
+    let server = serving();
+    let names = NameServer::start(|_, _| Reply::Silence);
+    let mut job = named(&server, &names, "ttl", 1);
+    job["dns"]["timeout_us"] = 300_000.into();
+    job["targets"]["near"] =
+        json!({"instances": [{"name": "near-0", "url": format!("http://{}", server.at())}]});
+    job["workloads"][0]["journey"]["steps"][0]["request"]["target"] = "app".into();
+    let near = json!([{"request": {"name": "near", "target": "near", "path": "/"}}]);
+    job["workloads"].as_array_mut().unwrap().push(
+        json!({"name": "near", "timeout_us": 2_000_000, "load": times(200), "journey": {"steps": near}}),
+    );
+    let outcome = run(job);
+    let (far, near): (Vec<_>, Vec<_>) = outcome.records.iter().partition(|r| text(r, "workload") == "w");
+    assert_eq!((far.len(), text(far[0], "outcome").as_str()), (1, "dns"));
+    let waited = number(far[0], "dns_us").unwrap();
+    assert!((300_000..1_500_000).contains(&waited), "{waited}");
+    assert!(near.len() == 200 && near.iter().all(|r| text(r, "outcome") == "answered"));
+    let last = near.iter().filter_map(|r| number(r, "scheduled_us")).max().unwrap();
+    assert!(last < number(far[0], "scheduled_us").unwrap() + waited, "the others were done first: {last}");
+    assert!(outcome.finding("dns_failed").contains("no answer"));
+}
+
+#[test]
+fn a_name_may_have_addresses_of_both_families() {
+    let server = Server::start_on("[::1]:0", |mut peer| {
+        while peer.request().is_some() {
+            ok(&mut peer);
+        }
+    });
+    let both = || Reply::Addresses(vec!["::1".parse().unwrap(), loopback(1)], 60);
+    let names = NameServer::start(move |_, _| both());
+    assert_eq!(run(named(&server, &names, "ttl", 3)).outcomes(), ["answered"; 3]);
+    let names = NameServer::start(|_, _| Reply::Addresses(vec!["::1".parse().unwrap()], 60));
+    assert_eq!(run(named(&server, &names, "ttl", 3)).outcomes(), ["answered"; 3]);
+    let url = format!("http://[::1]:{}", server.address.port());
+    assert_eq!(run(with_url(job("x", times(3), get()), url)).outcomes(), ["answered"; 3]);
+}
+
+#[test]
+fn a_unix_socket_is_spoken_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("app.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                while let Ok(count @ 1..) = stream.read(&mut request) {
+                    let good = request[..count].starts_with(b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n");
+                    let status = if good { 200 } else { 400 };
+                    write!(stream, "HTTP/1.1 {status} S\r\ncontent-length: 0\r\n\r\n").unwrap();
+                }
+            });
+        }
+    });
+    let steps = json!([{"request": {"name": "get", "path": "/x"}}]);
+    let url = format!("unix:{}:/v1", path.display());
+    let outcome = run(with_url(job("x", times(4), steps.clone()), url.clone()));
+    assert_eq!(outcome.outcomes(), ["answered"; 4]);
+    let (connects, dns) = (outcome.column("connect_us"), outcome.column("dns_us"));
+    assert_eq!(connects.iter().flatten().count(), 1);
+    assert!(dns.iter().all(Option::is_none));
+    let nobody = format!("unix:{}", dir.path().join("none").display());
+    assert_eq!(run(with_url(job("x", times(2), steps.clone()), nobody)).outcomes(), ["refused"; 2]);
+    // More at once than the queue of a listener holds.
+    let mut load = closed(300, 20_000_000);
+    load["iterations_per_user"] = 2.into();
+    assert_eq!(run(fresh(with_url(job("x", load, steps), url))).outcomes(), vec!["answered"; 600]);
+}
+
+#[test]
+fn an_http_proxy_is_given_whole_urls_and_its_own_headers() {
+    let server = Server::answering(|peer, request| {
+        let good = request.head.starts_with("GET http://shop.example:81/v1/x HTTP/1.1\r\n")
+            && request.head.contains("Host: shop.example:81\r\n")
+            && request.head.contains("proxy-authorization: Basic eA==\r\n");
+        peer.answer(if good { 200 } else { 400 }, "");
+    });
+    let proxy = Proxy::http(server.at());
+    for path in ["/x", "/{{ 'x' }}"] {
+        let steps = json!([{"request": {"name": "get", "path": path}}]);
+        let mut job = with_url(job("x", times(3), steps), "http://shop.example:81/v1");
+        job["targets"]["app"]["proxy"] = json!({
+            "url": format!("http://{}", proxy.server.at()), "headers": {"proxy-authorization": "Basic eA=="},
+        });
+        let outcome = run(job);
+        assert_eq!(outcome.outcomes(), ["answered"; 3]);
+        // A literal address of the proxy: the name of the target is the proxy's business.
+        assert!(outcome.column("dns_us").iter().all(Option::is_none));
+    }
+    assert_eq!(proxy.server.connections(), 2);
+}
+
+#[test]
+fn tls_goes_through_a_tunnel() {
+    let authority = Authority::new();
+    let config = authority.config(&authority.issue(&["shop.example"]), &[&TLS13], false);
+    let server = TlsServer::start(config);
+    let (http, socks) = (Proxy::http(server.server.at()), Proxy::socks(server.server.at()));
+    for (kind, proxy) in [("http", &http), ("socks5", &socks)] {
+        let mut job = with_url(job("x", times(3), get()), "https://shop.example");
+        job["targets"]["app"]["tls"] = json!({"ca_file": authority.ca_file()});
+        job["targets"]["app"]["proxy"] = json!({"url": format!("{kind}://{}", proxy.server.at())});
+        if kind == "http" {
+            job["targets"]["app"]["proxy"]["headers"] = json!({"x-key": "secret"});
+        }
+        let outcome = run(job);
+        assert_eq!(outcome.outcomes(), ["answered"; 3], "{kind}");
+        assert_eq!(outcome.column("tls_us").iter().flatten().count(), 1);
+    }
+    let asked = &http.asked()[0];
+    assert!(
+        asked.starts_with("CONNECT shop.example:443 HTTP/1.1\r\n") && asked.contains("x-key: secret\r\n")
+    );
+    assert_eq!(socks.asked(), ["shop.example:443"]);
+}
+
+#[test]
+fn socks_takes_names_and_addresses() {
+    let server = serving();
+    let proxy = Proxy::socks(server.at());
+    for host in ["shop.example:81", "10.9.8.7:82", "[fd00::1]:83"] {
+        let mut job = with_url(job("x", times(2), get()), format!("http://{host}"));
+        job["targets"]["app"]["proxy"] = json!({"url": format!("socks5://{}", proxy.server.at())});
+        assert_eq!(run(job).outcomes(), ["answered"; 2], "{host}");
+    }
+    assert_eq!(proxy.asked(), ["shop.example:81", "10.9.8.7:82", "v6:83"]);
+}
+
+#[test]
+fn what_a_proxy_refuses_is_proxy() {
+    let answers: [(&str, &[u8], &str); 6] = [
+        ("http", b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n", "407"),
+        ("http", b"nonsense\r\n\r\n", "does not speak HTTP"),
+        ("http", b"", "without an answer"),
+        ("socks5", b"\x05\xff", "user name"),
+        ("socks5", b"\x05\x00\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00", "connection refused"),
+        ("socks5", b"HTTP/1.1 400 Bad\r\n\r\n", "does not speak SOCKS"),
+    ];
+    for (kind, answer, reason) in answers {
+        let server = Server::start(move |mut peer| {
+            // All that was said, or closing would be a reset.
+            let mut some = [0; 4096];
+            assert!(peer.stream.read(&mut some).unwrap() > 0);
+            peer.send(answer);
+            if !answer.is_empty() {
+                let mut rest = [0; 1000];
+                while peer.stream.read(&mut rest).is_ok_and(|n| n > 0) {}
+            }
+        });
+        let mut job = with_url(job("x", times(2), get()), "https://shop.example");
+        job["targets"]["app"]["proxy"] = json!({"url": format!("{kind}://{}", server.at())});
+        job["targets"]["app"]["tls"] = json!({"insecure": true});
+        let outcome = run(job);
+        assert_eq!(outcome.outcomes(), ["proxy"; 2], "{reason}");
+        assert!(outcome.finding("proxy_failed").contains(reason), "{}", outcome.finding("proxy_failed"));
+    }
+    // Nobody there is what it always is.
+    let mut job = with_url(job("x", times(1), get()), "https://shop.example");
+    job["targets"]["app"]["tls"] = json!({"insecure": true});
+    job["targets"]["app"]["proxy"] = json!({"url": "http://127.0.0.1:1"});
+    assert_eq!(run(job).outcomes(), ["refused"]);
+}
+
+#[test]
+fn source_addresses_take_turns() {
+    let met: Arc<Mutex<BTreeMap<IpAddr, usize>>> = Arc::default();
+    let log = Arc::clone(&met);
+    let server = Server::start(move |mut peer| {
+        *log.lock().unwrap().entry(peer.stream.peer_addr().unwrap().ip()).or_default() += 1;
+        while peer.request().is_some() {
+            ok(&mut peer);
+        }
+    });
+    let mut job = fresh(job(&server.at(), times(6), get()));
+    job["targets"]["app"]["source_addresses"] = json!(["127.0.0.2", "::1", "127.0.0.3"]);
+    assert_eq!(run(job.clone()).outcomes(), ["answered"; 6]);
+    let met = met.lock().unwrap().clone();
+    assert_eq!(met, BTreeMap::from([(loopback(2), 3), (loopback(3), 3)]));
+    job["targets"]["app"]["source_addresses"] = json!(["192.0.2.1"]);
+    let outcome = run(job);
+    assert_eq!(outcome.outcomes(), ["not_sent"; 6]);
+    assert!(outcome.finding("source_address_failed").contains("192.0.2.1"));
+}
+
+fn with_policy(mut job: Value, connections: Value) -> Value {
+    job["workloads"][0]["connections"] = connections;
+    job
+}
+
+#[test]
+fn connections_belong_to_whom_the_policy_says() {
+    let users = |each: u32| {
+        let mut load = closed(4, 20_000_000);
+        load["iterations_per_user"] = each.into();
+        load
+    };
+    let count = |load: Value, connections: Value| {
+        let server = serving();
+        let outcome = run(with_policy(job(&server.at(), load, get()), connections));
+        assert!(outcome.outcomes().iter().all(|o| o == "answered"));
+        let fresh = outcome.records.iter().filter(|r| !truth(r, "reused")).count();
+        assert_eq!(fresh, server.connections());
+        (outcome.records.len(), fresh)
+    };
+    assert_eq!(count(users(10), Value::Null), (40, 4));
+    assert_eq!(count(users(10), json!({"policy": "new"})), (40, 40));
+    assert_eq!(count(users(10), json!({"policy": "per-user", "max_requests": 5})), (40, 8));
+    assert_eq!(count(users(10), json!({"policy": "pool", "max_requests": 5})), (40, 8));
+    // One after another, they need only one.
+    assert_eq!(count(times(12), json!({"policy": "pool"})), (12, 1));
+    let mut slow = open(20.0, 500_000);
+    slow["max_arrivals"] = 10.into();
+    assert_eq!(count(slow.clone(), json!({"policy": "new"})), (10, 10));
+    assert_eq!(count(slow.clone(), json!({"policy": "per-user"})), (10, 10));
+    let (rows, pooled) = count(slow, Value::Null);
+    assert!(rows == 10 && pooled < 5, "{pooled}");
+}
+
+#[test]
+fn a_connection_of_a_single_request_says_so() {
+    let server = Server::answering(|peer, request| {
+        let says = request.head.contains("\r\nconnection: close\r\n");
+        peer.answer(if says { 200 } else { 400 }, "");
+    });
+    let steps = json!([
+        {"request": {"name": "static", "path": "/"}},
+        {"request": {"name": "drawn", "path": "/{{ user }}"}},
+        {"request": {"name": "post", "method": "POST", "path": "/", "body": "x=1"}},
+    ]);
+    assert_eq!(run(fresh(job(&server.at(), times(2), steps))).outcomes(), ["answered"; 6]);
+    // The last of three says so, and the two before do not.
+    let server = Server::answering(|peer, request| {
+        let last = request.head.starts_with("GET /2 ") == request.head.contains("connection: close");
+        peer.answer(if last { 200 } else { 400 }, "");
+    });
+    let steps = json!([{"request": {"name": "get", "path": "/{{ iteration % 3 }}"}}]);
+    let job =
+        with_policy(job(&server.at(), times(9), steps), json!({"policy": "per-user", "max_requests": 3}));
+    assert_eq!((run(job).outcomes(), server.connections()), (vec!["answered".to_owned(); 9], 3));
+}
+
+#[test]
+fn an_old_connection_is_not_used_again() {
+    for policy in ["per-user", "pool"] {
+        let server = serving();
+        let mut job = job(&server.at(), times(6), get());
+        job["workloads"][0]["journey"]["think"] = json!({"constant_us": 60_000});
+        let job = with_policy(job, json!({"policy": policy, "max_age_us": 100_000}));
+        let outcome = run(job);
+        assert_eq!(outcome.outcomes(), ["answered"; 6]);
+        // Every 60 ms for 300 ms with at most 100 ms each: two requests a connection, or one on a busy machine.
+        assert!((3..=6).contains(&server.connections()), "{policy}: {}", server.connections());
+        assert!(outcome.column("attempt").iter().all(|n| *n == Some(0)));
+    }
+}
+
+#[test]
+fn the_host_can_be_another_than_the_address() {
+    let server = Server::answering(|peer, request| {
+        let host = request.head.lines().find_map(|l| l.strip_prefix("Host: ")).unwrap_or_default().to_owned();
+        peer.answer(if host == "shop.example:8080" { 200 } else { 400 }, "");
+    });
+    for path in ["/", "/{{ user }}"] {
+        let steps = json!([{"request": {"name": "get", "path": path}}]);
+        let mut job = job(&server.at(), times(2), steps);
+        job["targets"]["app"]["host"] = "shop.example:8080".into();
+        assert_eq!(run(job.clone()).outcomes(), ["answered"; 2]);
+        job["workloads"][0]["journey"]["steps"][0]["request"]["headers"] = json!({"host": "other"});
+        assert_eq!(run(job).outcomes(), ["check:status"; 2]);
+    }
+}
+
+/// The spreads see connections through proxies and over TLS as any other.
+#[test]
+fn spreads_hold_over_tls() {
+    let authority = Authority::new();
+    let identity = authority.issue(&["127.0.0.1"]);
+    for spread in ["per-request-round-robin", "least-outstanding", "per-connection-random"] {
+        let servers: Vec<_> =
+            (0..2).map(|_| TlsServer::start(authority.config(&identity, &[&TLS13], false))).collect();
+        let mut job = job("x", times(20), get());
+        let instance = |(n, server): (usize, &TlsServer)| json!({"name": format!("app-{n}"), "url": format!("https://{}", server.server.at())});
+        job["targets"]["app"]["instances"] = servers.iter().enumerate().map(instance).collect();
+        job["targets"]["app"]["tls"] = json!({"ca_file": authority.ca_file()});
+        job["spread"] = spread.into();
+        let outcome = run(job);
+        assert_eq!(outcome.outcomes(), ["answered"; 20]);
+        let first = outcome.records.iter().filter(|r| text(r, "instance") == "app-0").count();
+        let connections: usize = servers.iter().map(|s| s.server.connections()).sum();
+        if spread == "per-connection-random" {
+            assert!(connections == 1 && (first == 0 || first == 20));
+        } else {
+            assert_eq!((connections, first), (2, 10), "{spread}");
+        }
+    }
+}
