@@ -7,11 +7,13 @@
     ├── ResultsError             a result folder cannot be used                exit 3
     │   ├── ChangedError         file or environment differ from the stored    exit 3
     │   └── NewerVersionError    written by a newer Towtank                    exit 3
+    ├── ForeignFileError         another tool's file cannot be imported        exit 3
     ├── QueryError               SQL is wrong, or asks for more than reading   exit 2
     ├── MachineError             this machine lacks what is needed             exit 4
     ├── PlatformError            the platform refused: its operator            exit 4
     │   └── ReadinessTimeout     a deployment never became ready               exit 4
     ├── EngineError              the load engine failed or answered nonsense   exit 1
+    ├── DriverError              another load generator is missing or broken   exit 4
     ├── TelemetryError           a telemetry source cannot be read             exit 4
     └── Interrupted              the user asked to stop                        exit 130
 
@@ -101,6 +103,12 @@ class NewerVersionError(ResultsError):
     """A result folder was written by a newer Towtank."""
 
 
+class ForeignFileError(TowtankError):
+    """A file of another tool is cut off, damaged or something else; nothing of it was imported."""
+
+    exit_code = ExitCode.BAD_FILE
+
+
 class QueryError(TowtankError):
     """SQL over results is wrong, or asks for more than reading them."""
 
@@ -125,6 +133,12 @@ class ReadinessTimeout(PlatformError):  # noqa: N818 - the field's word
 
 class EngineError(TowtankError):
     """The load engine could not be started, died, or broke its protocol."""
+
+
+class DriverError(TowtankError):
+    """Another load generator, such as k6, is not there or cannot be used."""
+
+    exit_code = ExitCode.DEPLOYMENT_FAILED
 
 
 class TelemetryError(TowtankError):

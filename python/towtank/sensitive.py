@@ -1,7 +1,7 @@
 """Headers whose values nobody else may read, and the means to leave them out of what is kept.
 
 The one table of their names: the engine's job, `plan.json`, kept files and reports all go by it. A value that is only a
-placeholder of the environment, such as ``Bearer {env.TOKEN}``, tells nothing and stays.
+placeholder, such as ``Bearer {env.TOKEN}``, tells nothing and stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ MASK = "***"
 SENSITIVE_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key"})
 """In lower case."""
 
-_ONLY_PLACEHOLDER = re.compile(r"(?:(?:Basic|Bearer|Digest|Token) )?\{env\.\w+\}", re.ASCII | re.IGNORECASE)
+_ONLY_PLACEHOLDER = re.compile(
+    r"(?:(?:Basic|Bearer|Digest|Token) )?\{(?:env\.\w+|file\.[\w./-]+)\}", re.ASCII | re.IGNORECASE
+)
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 
 

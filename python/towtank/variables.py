@@ -6,10 +6,13 @@ The one place where design (which names exist), campaign (SLO), analysis and rep
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Unit = Literal["s", "ratio", "per_s", "count", "bytes", "cores", "bytes_per_s"]
+_OF_WORKLOAD = re.compile(r"^([a-z0-9_.]+)\[([A-Za-z0-9][A-Za-z0-9_.-]{0,62})\]$")
+_OF_REQUESTS = frozenset({"goodput", "error_ratio", "requests", "mean", "min"})
+"""Besides percentiles: what follows from the requests alone."""
 _PERCENTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)(_ok)?$")
 
 
@@ -35,6 +38,8 @@ class Variable:
         0–100, for latency percentiles.
     successes_only : bool
         Failures are left out, so that treatments must not be ranked by it where goodput differs.
+    workload : str, optional
+        Only its requests count; else those of all workloads that a run drives at the same time.
     """
 
     name: str
@@ -44,6 +49,12 @@ class Variable:
     explanation: str
     percentile: float | None = None
     successes_only: bool = False
+    workload: str | None = None
+
+    @property
+    def base(self) -> str:
+        """Its name without a workload."""
+        return self.name if self.workload is None else self.name.removesuffix(f"[{self.workload}]")
 
     @property
     def lower_is_better(self) -> bool:
@@ -85,11 +96,16 @@ _FIXED = {
 def variable(name: str) -> Variable:
     """Look a response variable up by name; any ``p<percentile>`` exists, with ``_ok`` for successes only.
 
+    What follows from single requests can be asked of one workload of several: ``p95[shop]``.
+
     Raises
     ------
     KeyError
         Unknown name; `known_names` lists the fixed ones.
     """
+    of_one = _OF_WORKLOAD.match(name)
+    if of_one is not None:
+        return _of_workload(variable(of_one[1]), of_one[2])
     if name in _FIXED:
         return _FIXED[name]
     match = _PERCENTILE.match(name)
@@ -104,6 +120,18 @@ def variable(name: str) -> Variable:
         explanation=f"{digits}th percentile of latency {_SUCCESSES if successes else _RANKED}",
         percentile=float(digits),
         successes_only=successes,
+    )
+
+
+def _of_workload(whole: Variable, workload: str) -> Variable:
+    if whole.percentile is None and whole.name not in _OF_REQUESTS:
+        raise KeyError(f"{whole.name}[{workload}]")
+    return replace(
+        whole,
+        name=f"{whole.name}[{workload}]",
+        title=f"{whole.title}, {workload}",
+        explanation=f"{whole.explanation}; requests of {workload} only",
+        workload=workload,
     )
 
 

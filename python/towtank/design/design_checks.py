@@ -153,7 +153,10 @@ def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatmen
     found: list[str] = []
     for kind in ("deployment", "workload"):
         node = root.get(f"{kind}s")
-        used = {t.spec.deployment_name if kind == "deployment" else t.spec.workload_name for t in treatments}
+        used: set[str] = set()
+        for treatment in treatments:
+            of_it = treatment.spec
+            used |= {of_it.deployment_name} if kind == "deployment" else set(of_it.workloads)
         unused = [name for name in node.entries if name not in used] if isinstance(node, Mapping) else []
         if unused:
             found.append(f"never used: {kind} {listing(unused)}")
@@ -164,10 +167,11 @@ def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatmen
     if not any(t.spec.observe for t in treatments):
         found.append("no `observe`: the report cannot show why treatments differ")
     found += dict.fromkeys(
-        f"workload {t.spec.workload_name!r} stops by count, perhaps within its warm-up of "
-        f"{format_duration(t.spec.workload.load.warmup)}: then the measured window is empty"
+        f"workload {name!r} stops by count, perhaps within its warm-up of "
+        f"{format_duration(workload.load.warmup)}: then the measured window is empty"
         for t in treatments
-        if may_end_in_warmup(t.spec.workload.load)
+        for name, workload in t.spec.workloads.items()
+        if may_end_in_warmup(workload.load)
     )
     lifetimes = {t.spec.deploy for t in treatments}
     if "per-block" in lifetimes:

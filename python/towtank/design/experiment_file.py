@@ -18,7 +18,6 @@ from towtank.design.model import (
     Hook,
     Journey,
     Line,
-    Load,
     Model,
     Repetitions,
     Reset,
@@ -26,6 +25,7 @@ from towtank.design.model import (
     Settle,
     Slug,
     Whole,
+    WorkloadOptions,
 )
 
 
@@ -39,15 +39,13 @@ class DeployFile(Model):
     )
 
 
-class WorkloadFile(Model):
+class WorkloadFile(WorkloadOptions):
     """What is driven against a deployment."""
 
-    load: Load = Field(description="how much, over time")
     journey: Journey | str = Field(
         description="what one user does in one iteration; or the path of a YAML file with it, inside the "
         "experiment's folder"
     )
-    timeout: Duration = Field(30.0, description="a request that takes longer has failed")
 
 
 class FixtureFile(Model):
@@ -71,7 +69,9 @@ class ProfileFile(Model):
     exclude: Any = Field(None, description="as in the experiment, for the other levels")
     include: Any = Field(None, description="as in the experiment, for the other levels")
     deployments: dict[str, Any] = Field({}, description="changes of existing deployments")
-    workloads: dict[str, Any] = Field({}, description="changes of existing workloads: load and timeout")
+    workloads: dict[str, Any] = Field(
+        {}, description="changes of existing workloads: load, timeout and feeds"
+    )
     fixtures: dict[str, Any] = Field({}, description="changes of existing fixtures")
     prepare: Any = Field(None, description="as in the experiment")
     reset: Any = Field(None, description="as in the experiment")

@@ -7,10 +7,13 @@ said to be estimates. A note of the campaign's own is better as soon as there is
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from towtank.design.load_shape import Expected, duration_s, expected_requests, longest_timeout_s
-from towtank.design.model import ClosedLoad
+from towtank.design.foreign import ForeignWorkload
+from towtank.design.journey_shape import longest_timeout_s
+from towtank.design.load_shape import Expected, duration_s, expected_requests
+from towtank.design.model import ClosedLoad, Workload
 from towtank.design.order import plot_key
 from towtank.design.plan import Plan, Treatment
 
@@ -76,13 +79,7 @@ def forecast(plan: Plan) -> Forecast:
     each = {t.id: _treatment(t) for t in plan.treatments}
     runs = [each[run.treatment_id] for run in plan.runs]
     deployments = _deployments(plan)
-    highs = [run.requests.high for run in runs]
-    known = [high for high in highs if high is not None]
-    requests = Expected(
-        low=math.fsum(run.requests.low for run in runs),
-        high=math.fsum(known) if len(known) == len(highs) else None,
-        exact=all(run.requests.exact for run in runs),
-    )
+    requests = together(run.requests for run in runs)
     load_s = math.fsum(run.load_s for run in runs)
     around = deployments * DEPLOY_ESTIMATE_S + len(runs) * STORE_ESTIMATE_S
     settle = math.fsum(run.settle_least_s + SETTLE_ESTIMATE_S for run in runs)
@@ -100,16 +97,31 @@ def forecast(plan: Plan) -> Forecast:
 
 def _treatment(treatment: Treatment) -> TreatmentForecast:
     spec = treatment.spec
-    load = spec.workload.load
-    drain = load.graceful if isinstance(load, ClosedLoad) else longest_timeout_s(spec.workload)
+    workloads = spec.workloads.values()
     return TreatmentForecast(
         treatment_id=treatment.id,
-        requests=expected_requests(spec.workload),
-        load_s=duration_s(load),
-        drain_most_s=drain,
+        requests=together(expected_requests(workload) for workload in workloads),
+        load_s=max(duration_s(workload.load) for workload in workloads),
+        drain_most_s=max(map(_drain_s, workloads)),
         settle_least_s=spec.settle.hold,
         settle_most_s=spec.settle.timeout,
     )
+
+
+def together(parts: Iterable[Expected]) -> Expected:
+    """Requests of several workloads or runs."""
+    listed = list(parts)
+    known = [part.high for part in listed if part.high is not None]
+    return Expected(
+        low=math.fsum(part.low for part in listed),
+        high=math.fsum(known) if len(known) == len(listed) else None,
+        exact=all(part.exact for part in listed),
+    )
+
+
+def _drain_s(workload: Workload | ForeignWorkload) -> float:
+    load = workload.load
+    return load.graceful if isinstance(load, ClosedLoad) else longest_timeout_s(workload)
 
 
 def _deployments(plan: Plan) -> int:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
 from towtank.design.factors import Combination, Factor
 from towtank.design.model import Adaptive, ExperimentSpec
-from towtank.design.operations import as_text
+from towtank.design.operations import Value, as_text
 from towtank.design.problems import Place, Problems, listing, nearest, nearest_name, shown
-from towtank.design.treatment import Parts
+from towtank.design.slo import check_variable
+from towtank.design.treatment import SIDE_BY_SIDE, Parts
 from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence
 from towtank.design.validation import validated
-from towtank.variables import known_names, variable
 
 _LATER = {
     "faults": "this version of Towtank knows no faults yet",
@@ -59,13 +60,15 @@ def read_frame(
     """Validate the frame; None when it has problems, which are then said."""
     spec = validated(ExperimentSpec, root.only(set(FRAME_KEYS)), (), Place(root.place.file), problems)
     answer = root.get("answer")
+    driven = root.get("workloads")
+    workloads = tuple(driven.entries) if isinstance(driven, Mapping) else ()
     if isinstance(answer, Mapping):
-        _check_variables(answer.get("primary"), "answer.primary", problems)
+        _check_variables(answer.get("primary"), "answer.primary", workloads, problems)
     repetitions = root.get("repetitions")
     until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
     if isinstance(until, Mapping):
         for name, entry in until.entries.items():
-            _check_variable(name, entry.place, f"repetitions.until.{name}", problems)
+            check_variable(name, entry.place, f"repetitions.until.{name}", workloads, problems)
     if spec is None:
         return None
     _check_numbers(root, spec, problems)
@@ -73,31 +76,17 @@ def read_frame(
     return spec.model_copy(update={"factors": levels})
 
 
-def _check_variables(node: Node | None, path: str, problems: Problems) -> None:
+def _check_variables(node: Node | None, path: str, workloads: tuple[str, ...], problems: Problems) -> None:
     if not isinstance(node, Sequence):
         return
     seen: list[str] = []
     for index, item in enumerate(node.items):
         if not isinstance(item, Scalar):
             continue
-        _check_variable(item.text, item.place, f"{path}[{index}]", problems)
+        check_variable(item.text, item.place, f"{path}[{index}]", workloads, problems)
         if item.text in seen:
             problems.add(item.place, f"{path}[{index}]", f"{item.text!r} is listed twice")
         seen.append(item.text)
-
-
-def _check_variable(name: str, place: Place, path: str, problems: Problems) -> None:
-    try:
-        variable(name)
-    except KeyError:
-        known = known_names()
-        problems.add(
-            place,
-            path,
-            f"there is no response variable {name!r}; there are {listing(known)}, and any other percentile such as "
-            "p97.5",
-            nearest(name, known),
-        )
 
 
 def _check_numbers(root: Mapping, spec: ExperimentSpec, problems: Problems) -> None:
@@ -153,19 +142,38 @@ def _only(root: Mapping, factors: dict[str, Factor], kind: str, problems: Proble
             root.key_place(section),
             section,
             f"{len(names)} {section} are defined and no factor chooses among them",
-            f"write `factors: {{{kind}: [{', '.join(names[:5])}]}}`",
+            f"write `factors: {{{kind}: [{', '.join(names[:5])}]}}`"
+            + (
+                f" to compare them, or `factors: {{workload: [{SIDE_BY_SIDE.join(names[:5])}]}}` to drive them side by "
+                "side"
+                if kind == "workload"
+                else ""
+            ),
         )
         return None
     for level, place in zip(factor.levels, factor.places, strict=True):
-        if level not in names:
+        for problem in _unknown(kind, level, names):
             factor.is_whole = False
-            problems.add(
-                place,
-                f"factors.{kind}",
-                f"there is no {kind} {shown(level)}; there are {listing(names)}",
-                nearest(as_text(level), names),
-            )
+            problems.add(place, f"factors.{kind}", *problem)
     return None
+
+
+def _named(kind: str, level: Value) -> tuple[Value, ...]:
+    """Parts that a level stands for: ``shop+wiki`` is two workloads side by side."""
+    if kind == "workload" and isinstance(level, str) and SIDE_BY_SIDE in level:
+        return tuple(name.strip() for name in level.split(SIDE_BY_SIDE))
+    return (level,)
+
+
+def _unknown(kind: str, level: Value, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """What is wrong with a level that names a part, and a hint."""
+    parts = _named(kind, level)
+    for name in parts:
+        if name not in names:
+            hint = nearest(as_text(name), names)
+            yield f"there is no {kind} {shown(name)}; there are {listing(names)}", hint
+    if len(set(parts)) < len(parts):
+        yield f"{shown(level)} drives a workload beside itself", "give a copy of it another name"
 
 
 def parts_of(
@@ -175,19 +183,18 @@ def parts_of(
     problems: Problems,
 ) -> Parts | None:
     """Find the deployment and workload of one treatment; None when they do not exist, which is said."""
-    chosen: list[str] = []
+    chosen: list[tuple[str, ...]] = []
     for kind, single in zip(("deployment", "workload"), only, strict=True):
         level = combination.levels.get(kind, single)
         node = root.get(f"{kind}s")
         known = tuple(node.entries) if isinstance(node, Mapping) else ()
-        if not isinstance(level, str) or level not in known:
-            if level is not None and combination.path != "factors":  # what stands there has been said
-                problems.add(
-                    combination.place,
-                    f"{combination.path}.{kind}",
-                    f"there is no {kind} {shown(level)}; there are {listing(known)}",
-                    nearest(as_text(level), known),
-                )
+        if level is None:
             return None
-        chosen.append(level)
-    return Parts(*chosen)
+        unknown = list(_unknown(kind, level, known))
+        if unknown:
+            if combination.path != "factors":  # what stands there has been said
+                for problem in unknown:
+                    problems.add(combination.place, f"{combination.path}.{kind}", *problem)
+            return None
+        chosen.append(tuple(map(str, _named(kind, level))))
+    return Parts(chosen[0][0], chosen[1])

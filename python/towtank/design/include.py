@@ -30,8 +30,23 @@ class Library:
         self._problems = problems
         self._read: dict[Path, Node | None] = {}
 
-    def include(self, name: str, place: Place, path: str) -> Node | None:  # noqa: PLR0911 - one for each refusal
+    def include(self, name: str, place: Place, path: str) -> Node | None:
         """Read a file that is named at a place of the experiment; None when it cannot be used."""
+        real = self.find(name, place, path)
+        if real is None:
+            return None
+        if real in self._read:
+            return self._read[real]
+        if len(self._read) >= MAX_FILES:
+            self._problems.add(place, path, f"more than {MAX_FILES} included files")
+            return None
+        node, text = read_document(real, self.shown(real), self._problems)
+        self._read[real] = node
+        self.files[self.inside(real)] = text
+        return node
+
+    def find(self, name: str, place: Place, path: str) -> Path | None:
+        """Look for a file that is named at a place of the experiment; None when it cannot be used, which is said."""
         if not name.strip() or "\0" in name:
             self._problems.add(place, path, "the path of a file is empty or has a null character in it")
             return None
@@ -45,20 +60,19 @@ class Library:
             self._problems.add(
                 place,
                 path,
-                f"{name!r} lies outside of the experiment's folder; included files must be inside",
+                f"{name!r} lies outside of the experiment's folder; files that it names must be inside",
                 "copy the file beside the experiment",
             )
-            return None
-        if real in self._read:
-            return self._read[real]
-        if len(self._read) >= MAX_FILES:
-            self._problems.add(place, path, f"more than {MAX_FILES} included files")
             return None
         if not exists:
             self._problems.add(place, path, f"there is no file {name!r} in the experiment's folder")
             return None
-        inside = real.relative_to(self.root).as_posix()
-        node, text = read_document(real, str(Path(self._shown_root) / inside), self._problems)
-        self._read[real] = node
-        self.files[inside] = text
-        return node
+        return real
+
+    def inside(self, real: Path) -> str:
+        """Path of a found file in the experiment's folder."""
+        return real.relative_to(self.root).as_posix()
+
+    def shown(self, real: Path) -> str:
+        """A found file as the user knows it."""
+        return str(Path(self._shown_root) / self.inside(real))

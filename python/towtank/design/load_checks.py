@@ -6,7 +6,8 @@ import math
 import resource
 
 from towtank.design.journey import requests_of
-from towtank.design.load_shape import duration_s, ends_in_warmup, longest_timeout_s, peak, stops_by_count
+from towtank.design.journey_shape import longest_timeout_s
+from towtank.design.load_shape import duration_s, ends_in_warmup, peak, stops_by_count
 from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
 from towtank.design.tree import Mapping, Scalar, Sequence
@@ -63,11 +64,22 @@ def _check_extent(
 ) -> bool:
     """Check that a load has one form, an end, and a height; False when it has not."""
     height = "rate" if isinstance(load, OpenLoad) else "users"
+    if isinstance(load, OpenLoad) and load.trace is not None:
+        return _check_trace(node, load, path, problems)
+    if isinstance(load, ClosedLoad):
+        _check_users(node, load, path, problems)
+    start = "start_rate" if isinstance(load, OpenLoad) else "start_users"
+    if load.stages is None and start in node.entries:
+        problems.add(
+            node.key_place(start), joined((*path, start)), f"`{start}` is where the first of `stages` begins"
+        )
+        return False
     if load.stages is not None:
         return _check_stages(node, load, (*path, "stages"), height, problems)
     count = "`max_arrivals`" if isinstance(load, OpenLoad) else "`iterations`, `iterations_per_user`"
     if height not in node.entries:
-        problems.add(holder, joined(path), f"a load needs `{height}` and `duration`, or `stages`")
+        other = ", or `stages`, or `trace`" if isinstance(load, OpenLoad) else ", or `stages`"
+        problems.add(holder, joined(path), f"a load needs `{height}` and `duration`{other}")
     elif load.duration is None and not stops_by_count(load):
         message = f"the load has no end: `{height}` needs `duration`"
         problems.add(holder, joined(path), message, f"or a stop by count: {count}")
@@ -79,6 +91,32 @@ def _check_extent(
     else:
         return True
     return False
+
+
+def _check_trace(node: Mapping, load: OpenLoad, path: Path, problems: Problems) -> bool:
+    """A trace says all about arrivals; `duration` may only add to timestamps."""
+    assert load.trace is not None  # noqa: S101 - only then it is called
+    timestamps = load.trace.format == "timestamps"
+    excluded = ["rate", "stages", "start_rate", "arrivals", *([] if timestamps else ["duration"])]
+    for key in (key for key in excluded if key in node.entries):
+        hint = {"arrivals": "write `spacing` in the trace", "duration": "write `length` in the trace"}
+        message = f"`{key}` and `trace` exclude each other"
+        problems.add(
+            node.key_place(key), joined((*path, key)), message, "" if timestamps else hint.get(key, "")
+        )
+        return False
+    return True
+
+
+def _check_users(node: Mapping, load: ClosedLoad, path: Path, problems: Problems) -> None:
+    """What only makes sense beside something else."""
+    if load.catch_up and load.pacing is None and load.max_rate_per_user is None:
+        message = "without `pacing` or `max_rate_per_user` there is nothing to catch up with"
+        problems.add(node.key_place("catch_up"), joined((*path, "catch_up")), message)
+    total = duration_s(load)
+    if 0 < total <= load.start_spread:
+        message = f"{format_duration(load.start_spread)} must be less than the load, {format_duration(total)}"
+        problems.add(node.key_place("start_spread"), joined((*path, "start_spread")), message)
 
 
 def _check_stages(
@@ -110,7 +148,7 @@ def _check_in_flight(
 ) -> None:
     """An open load against a dead server must fit into ports and descriptors, unless a bound is set."""
     arrivals = peak(load) * duration_s(load)
-    place = node.key_place("stages" if load.stages is not None else "rate")
+    place = node.key_place(next(key for key in ("trace", "stages", "rate") if key in node.entries))
     if arrivals > MOST_ARRIVALS and load.max_arrivals is None:
         problems.add(
             place,
@@ -140,7 +178,14 @@ def _check_in_flight(
 def _check_requests(journey: Mapping, path: Path, problems: Problems) -> None:
     """Names of steps are unique, and paths are paths."""
     seen: dict[str, Place] = {}
-    for request, here in requests_of(journey, path):
+    requests = list(requests_of(journey, path))
+    if not requests and journey.get("steps") is not None:
+        problems.add(
+            journey.key_place("steps"),
+            joined((*path, "steps")),
+            "no step is a request: nothing would be sent",
+        )
+    for request, here in requests:
         name, address = request.get("name"), request.get("path")
         if isinstance(name, Scalar):
             if name.text in seen:

@@ -1,5 +1,7 @@
 """The experiment file as frozen pydantic models, in the words of the design.
 
+Requests, journeys, waits and parts of workloads have modules of their own; their names are here too.
+
 Everything here is *after* expansion: `${{ … }}` is gone, units are read, defaults are in place. A run needs
 one `TreatmentSpec`; the frame around all runs is `ExperimentSpec`. Nothing in this module executes anything.
 """
@@ -9,8 +11,37 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, Tag
 
+from towtank.design.foreign import ForeignWorkload
+from towtank.design.journey_model import Choose as Choose
+from towtank.design.journey_model import If as If
+from towtank.design.journey_model import Journey as Journey
+from towtank.design.journey_model import Once as Once
+from towtank.design.journey_model import Option as Option
+from towtank.design.journey_model import Pause as Pause
+from towtank.design.journey_model import Repeat as Repeat
+from towtank.design.journey_model import Step as Step
+from towtank.design.load_model import ClosedLoad as ClosedLoad
+from towtank.design.load_model import ClosedStage as ClosedStage
+from towtank.design.load_model import Line as Line
+from towtank.design.load_model import Load as Load
+from towtank.design.load_model import OpenLoad as OpenLoad
+from towtank.design.load_model import OpenStage as OpenStage
+from towtank.design.load_model import Sine as Sine
+from towtank.design.load_model import Trace as Trace
+from towtank.design.request_model import Expect as Expect
+from towtank.design.request_model import Identifier as Identifier
+from towtank.design.request_model import Request as Request
+from towtank.design.think import ExponentialThink as ExponentialThink
+from towtank.design.think import LognormalThink as LognormalThink
+from towtank.design.think import Think as Think
+from towtank.design.think import UniformThink as UniformThink
+from towtank.design.workload_parts import AnyConnections as AnyConnections
+from towtank.design.workload_parts import AnyFeed as AnyFeed
+from towtank.design.workload_parts import Cold as Cold
+from towtank.design.workload_parts import Connections as Connections
+from towtank.design.workload_parts import Feed as Feed
 from towtank.fields import Command as Command
 from towtank.fields import Cores as Cores
 from towtank.fields import Duration as Duration
@@ -47,19 +78,6 @@ class Answer(Model):
     )
 
 
-def _line(text: str) -> str:
-    """Accept text that can be shown in one line anywhere."""
-    if not text.isprintable():
-        raise ValueError(
-            f"{text[:60]!r} holds line breaks or control characters; allowed is one line of text"
-        )
-    return text
-
-
-Line = Annotated[str, Field(max_length=500), AfterValidator(_line)]
-"""Text that figures, tables and terminals show in one line."""
-
-
 class Adaptive(Model):
     """Two-stage repetitions: a pilot fixes the final number once (Stein)."""
 
@@ -85,192 +103,45 @@ Deploy = Literal["per-run", "per-block", "once"]
 """How long a deployment lives."""
 
 
-# --- load ------------------------------------------------------------------------------------------------
+# --- what is driven -------------------------------------------------------------------------------------
 
 
-class UniformThink(Model):
-    """A wait drawn evenly from [shortest, longest]."""
-
-    uniform: tuple[Duration, Duration] = Field(description="shortest and longest wait")
-
-    @field_validator("uniform")
-    @classmethod
-    def _in_order(cls, uniform: tuple[float, float]) -> tuple[float, float]:
-        if uniform[0] > uniform[1]:
-            raise ValueError("the shortest wait comes first, then the longest")
-        return uniform
-
-
-class ExponentialThink(Model):
-    """A wait drawn from an exponential distribution with this mean."""
-
-    exponential: Duration = Field(description="mean wait")
-
-
-def _think_kind(value: object) -> str | None:
-    if isinstance(value, UniformThink) or (isinstance(value, dict) and "uniform" in value):
-        return "@UniformThink"
-    if isinstance(value, ExponentialThink) or (isinstance(value, dict) and "exponential" in value):
-        return "@ExponentialThink"
-    return None if isinstance(value, dict) else "@Duration"
-
-
-Think = Annotated[
-    Annotated[Duration, Tag("@Duration")]
-    | Annotated[UniformThink, Tag("@UniformThink")]
-    | Annotated[ExponentialThink, Tag("@ExponentialThink")],
-    Discriminator(
-        _think_kind,
-        custom_error_type="think_kind",
-        custom_error_message="allowed is a duration, {uniform: [shortest, longest]}, or {exponential: mean}",
-    ),
-]
-"""A constant wait (``500ms``) or a random one (``{uniform: [1s, 3s]}``, ``{exponential: 2s}``)."""
-
-
-class OpenStage(Model):
-    """Go to `rate` within `ramp`, then hold it for `hold`."""
-
-    name: Line | None = Field(None, description="how figures and tables name the stage")
-    rate: Rate = Field(description="arrivals per second at the end of the stage")
-    ramp: Duration = Field(0.0, description="time to get there from the rate before, along a straight line")
-    hold: Duration = Field(0.0, description="time to stay there")
-
-
-class ClosedStage(Model):
-    """Go to `users` within `ramp`, then hold them for `hold`."""
-
-    name: Line | None = Field(None, description="how figures and tables name the stage")
-    users: Whole = Field(ge=0, description="virtual users at the end of the stage")
-    ramp: Duration = Field(0.0, description="time to get there from the users before, along a straight line")
-    hold: Duration = Field(0.0, description="time to stay there")
-
-
-class OpenLoad(Model):
-    """An arrival rate over time; give `rate` and `duration`, or `stages`."""
-
-    model: Literal["open"] = Field(description="arrivals come when they are due, whatever the answers take")
-    rate: Rate | None = Field(None, description="constant arrivals per second; needs `duration`")
-    duration: Duration | None = Field(None, description="length of the load, warm-up included")
-    stages: tuple[OpenStage, ...] | None = Field(None, description="the load as stretches, one after another")
-    arrivals: Literal["uniform", "poisson"] = Field(
-        "uniform", description="even gaps between arrivals, or exponential ones"
-    )
-    max_in_flight: Whole | None = Field(
-        None,
-        ge=1,
-        le=1_000_000,
-        description="arrivals in progress at once, at most; reaching it is a finding",
-    )
-    when_full: Literal["queue", "drop"] = Field(
-        "queue", description="what happens to an arrival above `max_in_flight`"
-    )
-    max_arrivals: Whole | None = Field(None, ge=1, description="stop after so many arrivals")
-    warmup: Duration = Field(0.0, description="beginning of the load that is kept and flagged, not evaluated")
-
-
-class ClosedLoad(Model):
-    """A population of virtual users over time; give `users` and `duration`, or `stages`."""
-
-    model: Literal["closed"] = Field(description="a user's next iteration waits for the one before")
-    users: Whole | None = Field(None, ge=1, le=1_000_000, description="virtual users; needs `duration`")
-    duration: Duration | None = Field(None, description="length of the load, warm-up included")
-    spawn_per_s: Rate | None = Field(None, description="ramp from 0 to `users` at this rate")
-    stages: tuple[ClosedStage, ...] | None = Field(
-        None, description="the load as stretches, one after another"
-    )
-    graceful: Duration = Field(30.0, description="time that a retiring user has to finish its iteration")
-    session: Literal["user", "iteration"] = Field(
-        "user", description="what keeps cookies and connections: the user, or each iteration anew"
-    )
-    max_rate_per_user: Rate | None = Field(
-        None, description="iterations per second that one user never exceeds; lost time is not caught up"
-    )
-    pacing: Think | None = Field(None, description="time from the start of an iteration to the next start")
-    iterations: Whole | None = Field(None, ge=1, description="stop after so many iterations of all users")
-    iterations_per_user: Whole | None = Field(
-        None, ge=1, description="each user stops after so many iterations"
-    )
-    warmup: Duration = Field(0.0, description="beginning of the load that is kept and flagged, not evaluated")
-
-
-def _load_kind(value: object) -> str | None:
-    kind = value.get("model") if isinstance(value, dict) else getattr(value, "model", None)
-    return {"open": "@OpenLoad", "closed": "@ClosedLoad"}.get(kind) if isinstance(kind, str) else None
-
-
-Load = Annotated[
-    Annotated[OpenLoad, Tag("@OpenLoad")] | Annotated[ClosedLoad, Tag("@ClosedLoad")],
-    Discriminator(
-        _load_kind,
-        custom_error_type="load_model",
-        custom_error_message="a load needs `model`; allowed are open, closed",
-    ),
-]
-
-
-class Expect(Model):
-    """What counts as the expected answer."""
-
-    status: tuple[Annotated[str, Field(pattern=r"^[1-5](\d\d|xx)$")], ...] = Field(
-        ("2xx", "3xx"), min_length=1, description="codes such as 204 or classes such as 2xx"
-    )
-    contains: str | None = Field(None, description="text that the body must contain")
-
-
-class Request(Model):
-    """One request of a journey. `{{ … }}` in path, headers and body is the engine's language."""
-
-    name: Slug = Field(description="how tables name the step; unique in the journey")
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
-        "GET", description="HTTP method"
-    )
-    target: str | None = Field(None, description="where it goes; without it, to the deployment's only target")
-    path: str = Field("/", description="path and query")
-    headers: dict[str, str] = Field({}, description="HTTP headers")
-    body: str | None = Field(None, description="what is sent")
-    timeout: Duration | None = Field(None, description="instead of the workload's timeout")
-    expect: Expect = Field(Expect(), description="what counts as the expected answer")
-    think: Think | None = Field(None, description="wait after this step, instead of the journey's")
-
-
-class Option(Model):
-    """One alternative of a `choose`."""
-
-    weight: Number = Field(1.0, gt=0, description="how often, in relation to the other weights")
-    steps: tuple[Step, ...] = Field(min_length=1, description="what happens when it is chosen")
-
-
-class Choose(Model):
-    """One of several alternatives, drawn by weight in each iteration."""
-
-    choose: tuple[Option, ...] = Field(min_length=1, description="the alternatives")
-
-
-def _step_kind(value: object) -> str:
-    chosen = "choose" in value if isinstance(value, dict) else isinstance(value, Choose)
-    return "@Choose" if chosen else "@Request"
-
-
-Step = Annotated[
-    Annotated[Request, Tag("@Request")] | Annotated[Choose, Tag("@Choose")],
-    Discriminator(_step_kind),
-]
-
-
-class Journey(Model):
-    """What one virtual user does in one iteration."""
-
-    steps: tuple[Step, ...] = Field(min_length=1, description="requests and choices, one after another")
-    think: Think | None = Field(None, description="wait after each step")
-
-
-class Workload(Model):
-    """What is driven against a deployment."""
+class WorkloadOptions(Model):
+    """What is driven against a deployment, but for the journey."""
 
     load: Load = Field(description="how much, over time")
-    journey: Journey = Field(description="what one user does in one iteration")
     timeout: Duration = Field(30.0, description="a request that takes longer has failed")
+    connections: AnyConnections = Field(
+        Connections(),
+        description="when connections are opened, shared and closed; a policy alone is short for `policy`",
+    )
+    feeds: dict[Identifier, AnyFeed] = Field(
+        {}, description="rows for templates, by name; a text alone is the file"
+    )
+    rotate: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="targets: the requests of iteration k go to the k-th of them, instead of their own target",
+    )
+    cold: Cold | None = Field(None, description="how an answer tells a cold start")
+
+
+class Workload(WorkloadOptions):
+    """What is driven against a deployment."""
+
+    journey: Journey = Field(description="what one user does in one iteration")
+
+
+def _workload_kind(value: object) -> str:
+    foreign = "driver" in value if isinstance(value, dict) else isinstance(value, ForeignWorkload)
+    return "@ForeignWorkload" if foreign else "@Workload"
+
+
+AnyWorkload = Annotated[
+    Annotated[Workload, Tag("@Workload")] | Annotated[ForeignWorkload, Tag("@ForeignWorkload")],
+    Discriminator(_workload_kind),
+]
+"""A load and a journey for the engine, or what another tool drives."""
 
 
 # --- around the drive ------------------------------------------------------------------------------------
@@ -318,6 +189,20 @@ class Settle(Model):
     hold: Duration = Field(0.0, description="how long they must hold without a break")
 
 
+class Dns(Model):
+    """How names of hosts are resolved; the time of it is kept, and the answers take turns over connections."""
+
+    servers: tuple[Annotated[str, Field(min_length=1)], ...] | None = Field(
+        None,
+        min_length=1,
+        description="addresses of servers, such as 127.0.0.1:53; without them the system's",
+    )
+    timeout: Duration = Field(5.0, gt=0, description="a name that takes longer has no address")
+    cache: Literal["ttl", "forever", "never"] = Field(
+        "ttl", description="ask again when an answer has expired, never, or for every connection"
+    )
+
+
 class Generator(Model):
     """Where and how the engine runs."""
 
@@ -335,6 +220,10 @@ class Generator(Model):
     instance_header: str | None = Field(
         None, description="answer header that names the instance that answered"
     )
+    traceparent: Ratio = Field(
+        0.0, description="share of requests that carry a W3C `traceparent` header with its sampled flag set"
+    )
+    dns: Dns = Field(Dns(), description="how names of hosts are resolved")
 
 
 class Observe(Model):
@@ -367,7 +256,13 @@ class TreatmentSpec(Model):
     deploy: Deploy = Field(
         "per-run", description="how long a deployment lives: one run, one block, or the whole experiment"
     )
-    workload: Workload = Field(description="load model and journey")
+    workload: AnyWorkload = Field(description="load model and journey, or what another tool drives")
+    beside: dict[str, Workload] = Field(
+        {}, description="workloads that are driven at the same time as the first, by name"
+    )
+    files: dict[str, str] = Field(
+        {}, description="files that workloads and targets name: path in the experiment's folder → SHA-256"
+    )
     fixtures: dict[str, Fixture] = Field({}, description="what runs share")
     prepare: Hook | None = Field(None, description="command before a deployment's first run")
     reset: Reset | None = Field(
@@ -380,6 +275,33 @@ class TreatmentSpec(Model):
     observe: tuple[Observe, ...] = Field((), description="telemetry sources")
     generator: Generator = Field(Generator(), description="where and how the engine runs")
     slo: dict[str, float] = Field({}, description="variable → bound in its base unit (s, ratio, per s …)")
+
+    @property
+    def workloads(self) -> dict[str, Workload | ForeignWorkload]:
+        """All that is driven at the same time, by name."""
+        return {self.workload_name: self.workload, **self.beside}
+
+    @property
+    def driven(self) -> dict[str, Workload]:
+        """What the engine drives; nothing when it is another tool that does."""
+        return {name: w for name, w in self.workloads.items() if isinstance(w, Workload)}
+
+    @property
+    def kept_files(self) -> dict[str, str]:
+        """Files that are copied into the results: all that are named, but for secret feeds."""
+        secret = {feed.file for w in self.driven.values() for feed in w.feeds.values() if feed.secret}
+        return {name: digest for name, digest in self.files.items() if name not in secret}
+
+    @property
+    def drive(self) -> str:
+        """What is driven, as a factor's level says it: ``shop``, or ``shop+wiki`` for two side by side."""
+        return "+".join(self.workloads)
+
+    @property
+    def load_model(self) -> str:
+        """Model of the load: ``open``, ``closed``, ``foreign``, or ``mixed`` where workloads side by side differ."""
+        models = {w.load.model for w in self.workloads.values()}
+        return models.pop() if len(models) == 1 else "mixed"
 
 
 class ExperimentSpec(Model):
@@ -399,8 +321,3 @@ class ExperimentSpec(Model):
     )
     profile: str | None = Field(None, description="the profile that was chosen")
     overrides: dict[str, str] = Field({}, description="values given on the command line: key path → YAML")
-
-
-Option.model_rebuild()
-Choose.model_rebuild()
-Journey.model_rebuild()

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from towtank.design.foreign import ImportedDeployment
 from towtank.design.model import ExperimentSpec, Fixture, Scalar, TreatmentSpec
 from towtank.errors import NewerVersionError, ResultsError, TowtankError
 from towtank.fields import Model
@@ -213,8 +214,16 @@ def spec_from_data(data: Mapping[str, Any]) -> TreatmentSpec:
         deployment = stored["deployment"]
         model = None if deployment is None else _platform_model(deployment)
         fixtures[name] = Fixture.model_validate({**stored, "deployment": model})
+    workload = dict(data["workload"])
+    if workload.get("config") is not None:
+        workload["config"] = _driver_model(workload)
     return TreatmentSpec.model_validate(
-        {**data, "deployment": _platform_model(data["deployment"]), "fixtures": fixtures}
+        {
+            **data,
+            "workload": workload,
+            "deployment": _platform_model(data["deployment"]),
+            "fixtures": fixtures,
+        }
     )
 
 
@@ -225,9 +234,18 @@ def _platform_data(model: Model) -> dict[str, Any]:
 def _platform_model(data: Mapping[str, Any]) -> Model:
     from towtank.platforms.registry import config_model  # noqa: PLC0415 - platforms lie beside design, not below it
 
+    if data["platform"] == "imported":  # no platform: nothing can be deployed there
+        return ImportedDeployment.model_validate(data)
     return config_model(data["platform"]).model_validate(data)
+
+
+def _driver_model(data: Mapping[str, Any]) -> Model:
+    from towtank.drivers.registry import config_model  # noqa: PLC0415 - drivers lie beside design, not below it
+
+    return config_model(data["driver"]).model_validate(data["config"])
 
 
 def _first_error(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    where = (str(part) for part in first["loc"] if not str(part).startswith("@"))  # tags of alternatives
+    return f"{'.'.join(where)}: {first['msg']}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from towtank.design.context import FileContext
 from towtank.design.experiment_file import DeployFile, FixtureFile
 from towtank.design.model import Deploy, Fixture
-from towtank.design.problems import listing, nearest, nearest_name, shown
-from towtank.design.tree import Mapping, Node, Scalar, plain
+from towtank.design.plugin_section import named_model
+from towtank.design.problems import listing, nearest_name
+from towtank.design.tree import Mapping, Node
 from towtank.design.validation import Path, joined, validated
-from towtank.errors import TowtankError
 from towtank.fields import Model
 from towtank.platforms import registry
 
@@ -21,6 +21,7 @@ class Deployed:
 
     model: Model
     deploy: Deploy
+    files: dict[str, str] = field(default_factory=dict)
 
     def target_names(self) -> tuple[str, ...]:
         """Targets that steps can name; every platform's model says them."""
@@ -73,29 +74,18 @@ def _platform_model(
     node: Mapping, path: Path, also_known: tuple[str, ...], context: FileContext
 ) -> Model | None:
     """Validate a mapping with the model of the platform that it names."""
-    name, known = node.get("platform"), registry.names()
+    name = node.get("platform")
     here = joined((*path, "platform"))
     if name is None:
         misspelled = nearest_name("platform", node.entries)
         context.problems.add(
             node.key_place(misspelled) if misspelled else context.holder(path),
             joined((*path, misspelled)) if misspelled else here,
-            f"the key 'platform' is missing here; allowed are {listing(known)}",
+            f"the key 'platform' is missing here; allowed are {listing(registry.names())}",
             f"{misspelled!r} was probably meant to be it" if misspelled else "",
         )
         return None
-    if not isinstance(name, Scalar) or name.value not in known:
-        hint = nearest(name.text, known) if isinstance(name, Scalar) else ""
-        context.problems.add(
-            name.place,
-            here,
-            f"there is no platform {shown(plain(name))}; allowed are {listing(known)}",
-            hint,
-        )
-        return None
-    try:
-        model = registry.config_model(name.text)
-    except TowtankError as error:
-        context.problems.add(name.place, here, error.message, error.hint or "")
+    model = named_model(registry, "platform", name, place=name.place, where=here, context=context)
+    if model is None:
         return None
     return validated(model, node, path, context.holder(path), context.problems, also_known)

@@ -2,9 +2,9 @@
 
 A profile is merged into the file before anything else is read: mappings key by key, everything else is replaced. It may
 change `repetitions`, levels of existing factors (with `exclude` and `include` for them), existing deployments,
-workloads (not their journey or load model) and fixtures, `prepare`, `reset`, `settle`, `observe`, `generator` and
-`max_invalid_repeats`. It may not touch what makes the question: `question`, `answer`, `order`, `seed`, `slo`, names of
-factors, levels of `deployment` and `workload`.
+workloads (not their journey, connections or load model) and fixtures, `prepare`, `reset`, `settle`, `observe`,
+`generator` and `max_invalid_repeats`. It may not touch what makes the question: `question`, `answer`, `order`, `seed`,
+`slo`, names of factors, levels of `deployment` and `workload`.
 
 Overrides (``--set key.path=value``) are the experimenter's own, stand in the plan, and may change any key.
 """
@@ -23,6 +23,8 @@ from towtank.design.validation import Path, joined
 
 _ALLOWED = tuple(ProfileFile.model_fields)
 _NAMED = ("factors", "deployments", "workloads", "fixtures")
+_QUESTION = ("journey", "connections", "rotate", "cold")
+"""Of a workload: what is asked and how, not how much of it."""
 _FIXED_FACTORS = frozenset({"deployment", "workload"})
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,6})\]")
 
@@ -84,12 +86,20 @@ def _check_named(root: Mapping, key: str, changed: Entry, path: str, problems: P
 def _check_workload(node: Node, path: str, problems: Problems) -> None:
     if not isinstance(node, Mapping):
         return
-    if "journey" in node.entries:
-        problems.add(
-            node.key_place("journey"),
-            f"{path}.journey",
-            "a profile cannot change the journey: that is the question",
-        )
+    for key in _QUESTION:
+        if key in node.entries:
+            problems.add(
+                node.key_place(key),
+                f"{path}.{key}",
+                f"a profile cannot change the {key}: that is the question",
+            )
+    for key in ("driver", "script"):
+        if key in node.entries:
+            problems.add(
+                node.key_place(key),
+                f"{path}.{key}",
+                f"a profile cannot change the {key}: that is the question",
+            )
     load = node.get("load")
     if isinstance(load, Mapping) and "model" in load.entries:
         problems.add(

@@ -75,7 +75,7 @@ def read_generator(node: Node, path: Path, context: FileContext) -> Generator | 
 
 def read_bounds(node: Node, path: Path, context: FileContext) -> dict[str, float] | None:
     """Validate `slo`."""
-    return read_slo(node, path, context.problems)
+    return read_slo(node, path, context.problems, context.names("workloads"))
 
 
 def read_observe(node: Node, path: Path, context: FileContext) -> tuple[Observe, ...] | None:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from towtank.design.experiment_file import DeployFile, ExperimentFile, ObserveFile
+from towtank.drivers import registry as drivers
 from towtank.fields import Model
 from towtank.platforms import registry as platforms
 from towtank.telemetry import registry as telemetry
@@ -29,7 +30,8 @@ _FRAME = frozenset({"ExperimentFile", "Answer", "Adaptive", "ProfileFile"})
 _TREATED = ("prepare", "reset", "settle", "generator", "slo")
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _ANNOTATIONS = ("title", "description", "default", "examples")
-_PERCENTILE = r"^p\d{1,2}(\.\d+)?(_ok)?$"
+_PERCENTILE = r"^p\d{1,2}(\.\d+)?(_ok)?$|^[a-z0-9_.]+\[[A-Za-z0-9_.-]+\]$"
+"""Any percentile, and any variable of one workload: ``p95[shop]``."""
 
 
 def json_schema() -> Schema:
@@ -48,6 +50,7 @@ def json_schema() -> Schema:
     for name in ("deployments", "workloads", "fixtures", "profiles"):
         root["properties"][name]["additionalProperties"] = False
     _slugs(root, "deployments", _deployment(definitions))
+    _slugs(root, "workloads", _workload(definitions))
     _slugs(root, "fixtures", _fixture(definitions))
     root["properties"]["observe"]["items"] = _source(definitions)
     for name in _TREATED:
@@ -66,6 +69,7 @@ def _definitions() -> dict[str, Schema]:
     """Definitions of all models, those inside of treatments with expressions allowed."""
     models: list[type[Model]] = [ExperimentFile, DeployFile, ObserveFile]
     models += [platforms.config_model(name) for name in platforms.names()]
+    models += [drivers.config_model(name) for name in drivers.names()]
     models += [telemetry.options_model(name) for name in telemetry.names()]
     _, whole = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     tidied: dict[str, Schema] = {name: _tidied(schema) for name, schema in whole["$defs"].items()}
@@ -191,6 +195,30 @@ def _by_platform(
     if otherwise is None:
         return {**found, "required": ["platform"]}
     return {**found, "if": {"not": {"required": ["platform"]}}, "then": otherwise}
+
+
+def _workload(definitions: dict[str, Schema]) -> Schema:
+    """Any workload: one of ours, or with the keys of the driver that it names."""
+    names = drivers.names()
+    choices = []
+    for name in names:
+        title = f"{name.title().replace('_', '')}Workload"
+        definitions[title] = {
+            **definitions.pop(drivers.config_model(name).__name__), "title": f"workload that {name} drives"
+        }  # fmt: skip
+        choices.append(
+            {
+                "if": {"properties": {"driver": {"const": name}}, "required": ["driver"]},
+                "then": {"$ref": f"#/$defs/{title}"},
+            }
+        )
+    return {
+        "type": "object",
+        "properties": {"driver": {"anyOf": [{"enum": list(names)}, EXPRESSION]}},
+        "allOf": choices,
+        "if": {"not": {"required": ["driver"]}},
+        "then": {"$ref": "#/$defs/WorkloadFile"},
+    }
 
 
 def _source(definitions: dict[str, Schema]) -> Schema:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
-from towtank.design.problems import Problems, listing, nearest, shown
+from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.tree import Mapping, Node, Scalar
 from towtank.design.validation import Path, joined
 from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
@@ -37,7 +37,43 @@ _READERS: dict[str, Callable[[str | float], float]] = {
 }
 
 
-def read_slo(node: Node, path: Path, problems: Problems) -> dict[str, float] | None:
+def read_bound(name: str, value: str) -> float:
+    """Read one bound, such as ``300ms`` for `p95`, in the variable's base unit.
+
+    Raises
+    ------
+    KeyError
+        There is no such response variable.
+    ValueError
+        The bound has not its unit.
+    """
+    unit = variable(name).unit
+    return _READERS[unit](float(value) if unit in ("count", "bytes_per_s") and value.isdecimal() else value)
+
+
+def check_variable(name: str, place: Place, path: str, workloads: Container[str], problems: Problems) -> bool:
+    """Say a response variable that there is not, or one of a workload that there is not; False then."""
+    try:
+        found = variable(name)
+    except KeyError:
+        known = known_names()
+        problems.add(
+            place,
+            path,
+            f"there is no response variable {name!r}; there are {listing(known)}, and any other percentile such as "
+            "p97.5",
+            nearest(name, known),
+        )
+        return False
+    if found.workload is not None and found.workload not in workloads:
+        problems.add(place, path, f"{name!r}: there is no workload {found.workload!r}")
+        return False
+    return True
+
+
+def read_slo(
+    node: Node, path: Path, problems: Problems, workloads: Container[str] = ()
+) -> dict[str, float] | None:
     """Read `slo`: response variable → bound in its base unit; None when there are problems."""
     if not isinstance(node, Mapping):
         problems.add(
@@ -47,17 +83,9 @@ def read_slo(node: Node, path: Path, problems: Problems) -> dict[str, float] | N
     bounds: dict[str, float] = {}
     for name, entry in node.entries.items():
         here = joined((*path, name))
-        try:
-            unit = variable(name).unit
-        except KeyError:
-            known = known_names()
-            problems.add(
-                entry.place,
-                here,
-                f"there is no response variable {name!r}; there are {listing(known)}",
-                nearest(name, known),
-            )
+        if not check_variable(name, entry.place, here, workloads, problems):
             continue
+        unit = variable(name).unit
         value = entry.node.value if isinstance(entry.node, Scalar) else None
         if value is None:
             problems.add(entry.node.place, here, "allowed is one value with its unit, such as 300ms or 99.9%")

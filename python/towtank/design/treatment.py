@@ -7,40 +7,55 @@ are; the same problem is therefore found, and said, once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from towtank.design.context import FileContext
+from towtank.design.driver_section import read_driver
 from towtank.design.expansion import Expansion
 from towtank.design.factors import Levels
+from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
 from towtank.design.journey import requests_of
 from towtank.design.load_checks import check_workload
-from towtank.design.model import Fixture, Reset, TreatmentSpec, Workload
+from towtank.design.load_shape import duration_s
+from towtank.design.model import Feed, Fixture, Reset, TreatmentSpec, Workload
+from towtank.design.named_files import NamedFiles
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
 from towtank.design.problems import Problems, listing, nearest
 from towtank.design.run_sections import SECTIONS
-from towtank.design.tree import UNKNOWN, Entry, Mapping, Node, Scalar
+from towtank.design.trace_files import trace_name, with_trace
+from towtank.design.tree import UNKNOWN, Entry, Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined, validated
+from towtank.units import format_duration
 
+SIDE_BY_SIDE = "+"
+"""Between the names of workloads that are driven at the same time."""
 T = TypeVar("T")
 Reader = Callable[[Node, Path, FileContext], T | None]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Which deployment and workload a treatment uses, by name."""
+    """Which deployment a treatment uses, and which workloads are driven against it at the same time, by name."""
 
     deployment: str
-    workload: str
+    workloads: tuple[str, ...]
+
+    @property
+    def drive(self) -> str:
+        """The workloads as a factor's level names them."""
+        return SIDE_BY_SIDE.join(self.workloads)
 
 
 @dataclass(frozen=True)
 class Driven:
     """A workload of the file: the model, and the tree that it was made from."""
 
-    model: Workload
+    model: Workload | ForeignWorkload
     node: Mapping
+    files: dict[str, str] = field(default_factory=dict)
 
 
 class Sections:
@@ -62,26 +77,35 @@ class Sections:
     ) -> None:
         self._context = FileContext(root, problems, library.root)
         self._library = library
+        self._files = NamedFiles(library, self._context)
         self._expansion = Expansion(problems, unusable)
         self._done: dict[tuple[object, ...], object] = {}
 
     def specification(self, parts: Parts, levels: Levels) -> TreatmentSpec | None:
         """Everything that one treatment needs; None when something is wrong with it."""
-        values: Levels = {"deployment": parts.deployment, "workload": parts.workload, **levels}
-        deployment = self._named("deployments", parts.deployment, values, read_deployment)
-        workload = self.workload(parts.workload, values)
+        values: Levels = {"deployment": parts.deployment, "workload": parts.drive, **levels}
+        deployment = self._named("deployments", parts.deployment, values, self._deployed)
+        driven = {name: self.workload(name, {**values, "workload": name}) for name in parts.workloads}
+        workloads = {name: one for name, one in driven.items() if one is not None}
         fixtures = self.fixtures(values)
         options = self.options(values)
-        if deployment is None or workload is None or fixtures is None or options is None:
+        if deployment is None or len(workloads) < len(driven) or fixtures is None or options is None:
             return None
-        self._check_together(parts, deployment, workload)
+        for name, one in workloads.items():
+            self._check_together(parts.deployment, name, deployment, one)
+        if not self._check_side_by_side(workloads):
+            return None
         reset = options.pop("reset", None)
+        first, *others = workloads
+        files = [deployment.files, *(one.files for one in workloads.values())]
         return TreatmentSpec(
             deployment_name=parts.deployment,
-            workload_name=parts.workload,
+            workload_name=first,
             deployment=deployment.model,
             deploy=deployment.deploy,
-            workload=workload.model,
+            workload=workloads[first].model,
+            beside={name: workloads[name].model for name in others},
+            files={name: digest for some in files for name, digest in some.items()},
             fixtures=fixtures,
             reset=reset if isinstance(reset, Reset) else None,
             reset_stated=reset is not None,
@@ -103,7 +127,7 @@ class Sections:
             **some,
         }
         for name in names("deployments"):
-            self._named("deployments", name, {**first, "deployment": name}, read_deployment)
+            self._named("deployments", name, {**first, "deployment": name}, self._deployed)
         for name in names("workloads"):
             self.workload(name, {**first, "workload": name})
         self.fixtures(first)
@@ -158,7 +182,25 @@ class Sections:
         if isinstance(node, Mapping):
             node = self._with_journey(node, name, values)
         # A journey's path may depend on factors: trees with different journeys are different parts.
-        return self._once(("workloads", name, id(node)), node, ("workloads", name), values, _read_workload)
+        return self._once(("workloads", name, id(node)), node, ("workloads", name), values, self._driven)
+
+    def _deployed(self, node: Node, path: Path, context: FileContext) -> Deployed | None:
+        """A deployment with the files that it names."""
+        deployed = read_deployment(node, path, context)
+        if deployed is None:
+            return None
+        before = len(context.problems)
+        files = self._files.of_deployment(deployed.model, node, path)
+        return replace(deployed, files=files) if len(context.problems) == before else None
+
+    def _driven(self, node: Node, path: Path, context: FileContext) -> Driven | None:
+        """A workload with the files that it names."""
+        driven = _read_workload(node, path, context, self._library)
+        if driven is None:
+            return None
+        before = len(context.problems)
+        files = self._files.of(driven.model, driven.node, path)
+        return replace(driven, files=files) if len(context.problems) == before else None
 
     def _with_journey(self, node: Mapping, name: str, values: Levels) -> Mapping:
         journey = node.get("journey")
@@ -182,23 +224,71 @@ class Sections:
 
     # --- what must fit together ---
 
-    def _check_together(self, parts: Parts, deployment: Deployed, workload: Driven) -> None:
+    def _check_windows(self, workloads: MappingType[str, Workload]) -> None:
+        """What is measured is the time in which all of them are."""
+        if len(workloads) < 2:
+            return
+        late = max(workloads, key=lambda name: workloads[name].load.warmup)
+        short = min(workloads, key=lambda name: duration_s(workloads[name].load))
+        warmup, end = workloads[late].load.warmup, duration_s(workloads[short].load)
+        if late != short and warmup >= end:
+            path: Path = ("workloads", late, "load")
+            self._context.problems.add(
+                self._context.holder(path),
+                joined(path),
+                f"its warm-up takes {format_duration(warmup)}, and {short!r}, which is driven at the same time, "
+                f"lasts {format_duration(end)}: there is no time in which both are measured",
+                "shorten the warm-up, or let the other load last longer",
+            )
+
+    def _check_side_by_side(self, workloads: MappingType[str, Driven]) -> bool:
+        """The engine drives all of them; feeds of workloads that run at the same time share their names."""
+        before = len(self._context.problems)
+        self._check_windows({n: w.model for n, w in workloads.items() if isinstance(w.model, Workload)})
+        holders: dict[str, tuple[str, Feed]] = {}
+        for name, one in workloads.items():
+            if isinstance(one.model, ForeignWorkload):
+                if len(workloads) > 1:
+                    self._context.problems.add(
+                        self._context.holder(("workloads", name)),
+                        joined(("workloads", name, "driver")),
+                        f"{one.model.driver} drives this workload, so nothing can be driven beside it",
+                        "put both into one script, or let the engine drive both",
+                    )
+                continue
+            for feed, rows in one.model.feeds.items():
+                first, known = holders.setdefault(feed, (name, rows))
+                if known != rows:
+                    path: Path = ("workloads", name, "feeds", feed)
+                    self._context.problems.add(
+                        self._context.holder(path),
+                        joined(path),
+                        f"workload {first!r}, which is driven at the same time, has another feed {feed!r}",
+                        "give one of them another name",
+                    )
+        return len(self._context.problems) == before
+
+    def _check_together(self, name: str, driven: str, deployment: Deployed, workload: Driven) -> None:
         """Steps go to targets that the deployment has; it uses fixtures that exist."""
         key = ("together", id(deployment), id(workload))
         if key in self._done:
             return
         self._done[key] = True
-        path: Path = ("deployments", parts.deployment)
-        for name in deployment.fixture_names():
-            if name not in self._context.names("fixtures"):
-                place = self._context.place_of(path, f"{{fixture.{name}}}")
-                self._context.unknown_fixture(name, place, joined(path))
+        path: Path = ("deployments", name)
+        for fixture in deployment.fixture_names():
+            if fixture not in self._context.names("fixtures"):
+                place = self._context.place_of(path, f"{{fixture.{fixture}}}")
+                self._context.unknown_fixture(fixture, place, joined(path))
         journey = workload.node.get("journey")
         if not isinstance(journey, Mapping):
             return
         known = deployment.target_names()
-        for request, here in requests_of(journey, ("workloads", parts.workload, "journey")):
-            self._check_target(request, here, parts.deployment, known)
+        rotate = workload.node.get("rotate")
+        for index, target in enumerate(rotate.items if isinstance(rotate, Sequence) else ()):
+            self._check_known(target, ("workloads", driven, "rotate", index), name, known)
+        for request, here in requests_of(journey, ("workloads", driven, "journey")):
+            if rotate is None or request.get("target") is not None:
+                self._check_target(request, here, name, known)
 
     def _check_target(self, request: Mapping, path: Path, deployment: str, known: tuple[str, ...]) -> None:
         target = request.get("target")
@@ -209,19 +299,39 @@ class Sections:
                     joined((*path, "target")),
                     f"deployment {deployment!r} has several targets; the step must name one of {listing(known)}",
                 )
-        elif target.text not in known:
+        else:
+            self._check_known(target, (*path, "target"), deployment, known)
+
+    def _check_known(self, target: Node, path: Path, deployment: str, known: tuple[str, ...]) -> None:
+        if isinstance(target, Scalar) and target.text not in known:
             self._context.problems.add(
                 target.place,
-                joined((*path, "target")),
+                joined(path),
                 f"deployment {deployment!r} has no target {target.text!r}; it has {listing(known)}",
                 nearest(target.text, known),
             )
 
 
-def _read_workload(node: Node, path: Path, context: FileContext) -> Driven | None:
+def _read_workload(node: Node, path: Path, context: FileContext, library: Library) -> Driven | None:
+    if isinstance(node, Mapping) and "driver" in node.entries:
+        foreign = read_driver(node, path, context)
+        return None if foreign is None else Driven(foreign, node)
     model = validated(Workload, node, path, context.holder(path), context.problems)
+    if model is not None and isinstance(node, Mapping):
+        model = _traced(model, node, path, context, library)
     if model is None or not isinstance(node, Mapping):
         return None
     before = len(context.problems)
     check_workload(node, model, path, context.problems)
     return Driven(model, node) if len(context.problems) == before else None
+
+
+def _traced(
+    model: Workload, node: Mapping, path: Path, context: FileContext, library: Library
+) -> Workload | None:
+    """Read the trace that a workload names, if it names one: checks and forecast go by what is in it."""
+    name = trace_name(node)
+    if name is None:
+        return model
+    real = library.find(name.text, name.place, joined((*path, "load", "trace", "file")))
+    return None if real is None else with_trace(model, real, library.shown(real), context.problems)

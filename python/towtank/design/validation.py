@@ -127,6 +127,12 @@ class _Spot:
     missing: str = ""
     is_key: bool = False
 
+    def found(self) -> tuple[str, Place]:
+        """What was found, and where it stands: the key, or its value."""
+        if self.is_key and self.path:
+            return shown(self.path[-1]), self.holder
+        return shown(plain(self.node)), self.node.place
+
 
 def _locate(model: type[BaseModel], node: Node, loc: Path, path: Path, holder: Place) -> _Spot:
     """Follow pydantic's location; elements that only name an alternative of a union are stepped over."""
@@ -184,9 +190,8 @@ def known_keys(models: Iterable[type[BaseModel]]) -> tuple[str, ...]:
 def _say(error: ErrorDetails, spot: _Spot, problems: Problems, also_known: tuple[str, ...]) -> None:
     kind: str = error["type"]
     context: dict[str, Any] = error.get("ctx", {})
-    found = shown(plain(spot.node))
+    found, place = spot.found()
     path = joined(spot.path)
-    place = spot.node.place
     hint = ""
     if kind == "extra_forbidden":
         return _say_unknown_key(error, spot, problems, also_known)
@@ -255,6 +260,8 @@ def _say_length(kind: str, context: dict[str, Any], spot: _Spot, problems: Probl
     length = len(spot.node.items) if isinstance(spot.node, Sequence) else -1
     if kind == "too_short" and length >= least:
         return  # pydantic counts valid items only; what is wrong with the others is said at each
+    if kind == "too_short" and isinstance(spot.node, Scalar):
+        return  # one value that stands for a list of one, and what is wrong with it is said
     if kind.endswith("short"):
         message = "must not be empty" if least == 1 else f"needs at least {least} entries"
     else:
@@ -265,6 +272,7 @@ def _say_length(kind: str, context: dict[str, Any], spot: _Spot, problems: Probl
 def _pattern_words(pattern: str) -> str:
     words = {
         r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$": "a name of letters, digits, _ . - (at most 63, the first no sign)",
+        r"^[A-Za-z_][A-Za-z0-9_]{0,62}$": "a name of letters, digits and _ (at most 63, the first no digit)",
         r"^[1-5](\d\d|xx)$": "a status code such as 204 or a class such as 2xx",
     }
     return words.get(pattern, f"text of the form {pattern}")

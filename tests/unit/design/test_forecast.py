@@ -9,14 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towtank.design import contrasts, forecast, power
-from towtank.design.load_shape import (
-    duration_s,
-    expected_requests,
-    longest_timeout_s,
-    pieces,
-    step_timeouts_s,
-    steps_per_iteration,
-)
+from towtank.design.journey_shape import longest_timeout_s, step_timeouts_s, steps_per_iteration
+from towtank.design.load_shape import duration_s, expected_requests, pieces
 from towtank.design.model import Journey, Workload
 from towtank.errors import DesignError
 

@@ -15,7 +15,11 @@ from towtank.design.tree import plain
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted(
-    [*ROOT.glob("studies/*/experiment.yaml"), *ROOT.glob("tests/data/experiments/*/experiment.yaml")]
+    [
+        *ROOT.glob("studies/*/experiment.yaml"),
+        *ROOT.glob("studies/examples/*/experiment.yaml"),
+        *ROOT.glob("tests/data/experiments/*/experiment.yaml"),
+    ]
 )
 BASE = (ROOT / "tests/data/experiments/full/experiment.yaml").read_text("utf-8")
 WRONG = {
