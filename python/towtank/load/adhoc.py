@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ValidationError
+
 import towtank
-from towtank.design.model import ClosedLoad, Expect, Generator, Journey, OpenLoad, Request, Workload
+from towtank.design.model import ClosedLoad, Generator, Journey, OpenLoad, Request, Workload
+from towtank.design.request_model import Body
 from towtank.errors import ExitCode, TowtankError
 from towtank.load.job import JobRequest, build_job
 from towtank.platforms.base import Instance, Target
+from towtank.platforms.transport import Tls, Transport
 
 DEFAULT_REQUESTS = 200
 DEFAULT_USERS = 50
 DEFAULT_TIMEOUT_S = 20.0
 DEFAULT_OPEN_S = 10.0
-LONGEST_TIMEOUT_S = 3600.0
-"""What `-t 0` (hey: no timeout) means: everything ends some time."""
+LONGEST_TIMEOUT_S = 1800.0
+"""The engine's own bound, and what `-t 0` (hey: no timeout) means: everything ends some time."""
 LONGEST_S = 24 * 3600.0
+MOST_DURATION_S = 7 * 86400.0
+MOST_SEED = 2**64 - 1
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _TARGET = "target"
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
 _OPTION_OF = (
     (re.compile(r"\.headers\.(.+)"), r"the header \1"),
+    (re.compile(r"\.proxy\b.*"), "-x"),
+    (re.compile(r"\.ca_file"), "--cacert"),
+    (re.compile(r"\.cert_file"), "--cert"),
+    (re.compile(r"\.key_file"), "--key"),
+    (re.compile(r"\.protocol"), "-h2"),
     (re.compile(r"\.(?:url|path)"), "the URL"),
     (re.compile(r"\.body"), "the body"),
     (re.compile(r"\.load\b.*"), "the load that -n, -c, -q, -z and --rate ask for"),
@@ -36,6 +48,14 @@ _OPTION_OF = (
     (re.compile(r"\.timeout_us"), "-t"),
 )
 """End of a path in the job → what the user wrote it as."""
+_OPTION_OF_FIELD = {
+    "users": "-c", "max_in_flight": "-c", "iterations": "-n", "max_arrivals": "-n", "max_rate_per_user": "-q",
+    "rate": "--rate", "duration": "-z", "threads": "-cpus", "timeout": "-t", "graceful": "-t", "path": "the URL",
+    "headers": "-H", "body": "the body", "method": "-m", "proxy": "-x", "host": "the host of the URL", "tls": "TLS",
+}  # fmt: skip
+"""Field of the experiment's model → what the user wrote it as."""
+
+Part = TypeVar("Part", bound=BaseModel)
 
 
 class AdhocError(TowtankError):
@@ -67,6 +87,18 @@ class AdhocLoad:
         Per request.
     keepalive : bool
         Reuse connections.
+    redirects : int
+        Followed at most, on the same host.
+    proxy : str, optional
+        ``host:port`` of an HTTP proxy, or a URL with http or socks5.
+    http2 : bool
+        HTTP/2: over TLS if the server wants it, else with prior knowledge.
+    unix_socket : Path, optional
+        Where to connect, instead of to the host of the URL.
+    tls : Tls
+        For https: which certificates are trusted, and one's own.
+    body_file : Path, optional
+        Sent byte for byte, instead of `body`.
     templates : bool
         ``{{ … }}`` in path, headers and body is the engine's language; else it is sent as it is.
     """
@@ -84,6 +116,12 @@ class AdhocLoad:
     timeout_s: float = DEFAULT_TIMEOUT_S
     threads: int = 1
     keepalive: bool = True
+    redirects: int = 0
+    proxy: str | None = None
+    http2: bool = False
+    unix_socket: Path | None = None
+    tls: Tls = field(default_factory=Tls)
+    body_file: Path | None = None
     templates: bool = False
     seed: int = 0
 
@@ -96,28 +134,93 @@ class AdhocLoad:
             Options contradict each other.
         """
         _, path = self._address()
+        self._check_numbers()
         text = str if self.templates else _literal
         headers = {name: text(value) for name, value in self.headers.items()}
         if self.method not in METHODS:
             raise AdhocError(f"-m {self.method}: allowed is one of {', '.join(METHODS)}")
-        request = Request(
-            name="request", method=self.method, path=text(path), headers=headers, expect=Expect(),
-            body=None if self.body is None else text(self.body), timeout=None,
+        request = _made(
+            Request, name="request", method=self.method, path=text(path), headers=headers, body=self._body(text),
+            redirects=self.redirects,
         )  # fmt: skip
         load = self._open() if self.rate_per_s is not None else self._closed()
-        timeout = min(self.timeout_s or LONGEST_TIMEOUT_S, LONGEST_TIMEOUT_S)
-        return Workload.model_validate(
-            {"load": load, "journey": Journey(steps=(request,)), "timeout": f"{timeout}s"}
+        return _made(
+            Workload,
+            load=load,
+            journey=_made(Journey, steps=(request,), cookies=False),
+            timeout=f"{self.longest_s}s",
+            connections={} if self.keepalive else {"policy": "new"},
         )
+
+    @property
+    def longest_s(self) -> float:
+        """The timeout of each request that is meant, seconds."""
+        return self.timeout_s or LONGEST_TIMEOUT_S
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers that mean nothing, in the words of who wrote them."""
+        if not 0 <= self.timeout_s <= LONGEST_TIMEOUT_S:  # nan is refused too
+            raise AdhocError(
+                f"-t {self.timeout_s:g}: allowed are seconds up to {LONGEST_TIMEOUT_S:,.0f}; "
+                "0 stands for the longest"
+            )
+        rate = self.rate_per_user_per_s
+        if rate is not None and not (0 < rate < math.inf):
+            raise AdhocError(f"-q {rate:g}: allowed is a number above 0, requests per second of each worker")
+        if self.duration_s is None and self.requests is not None and self.requests < 1:
+            raise AdhocError(f"-n {self.requests}: at least one request is needed")
+        if self.users is not None and self.users < 1:
+            raise AdhocError(f"-c {self.users}: at least one worker is needed")
+        if self.duration_s is not None and not 0 < self.duration_s <= MOST_DURATION_S:
+            raise AdhocError(
+                f"-z {self.duration_s:g}s: allowed is a time above 0 and up to {MOST_DURATION_S / 86400:g} days"
+            )
+        if not 0 <= self.seed <= MOST_SEED:
+            raise AdhocError(f"--seed {self.seed}: allowed are whole numbers from 0 to 2^64 − 1")
 
     def job(self, output: Path) -> dict[str, Any]:
         """The engine's job; its records go to `output`."""
         base, _ = self._address()
-        target = Target(_TARGET, (Instance(_TARGET, base),))
-        generator = Generator.model_validate({"threads": self.threads})
+        if self.unix_socket is not None:
+            base = f"unix:{self.unix_socket.absolute()}"
+        target = Target(_TARGET, (Instance(_TARGET, base),), transport=self.transport())
+        generator = _made(Generator, threads=self.threads)
         return build_job(
-            JobRequest("adhoc", self.seed, output, "load", self.workload(), {_TARGET: target}, generator)
+            JobRequest("adhoc", self.seed, output, {"load": self.workload()}, {_TARGET: target}, generator)
         )
+
+    def transport(self) -> Transport:
+        """How the target is reached.
+
+        Raises
+        ------
+        AdhocError
+            Options contradict each other.
+        """
+        base, _ = self._address()
+        is_https = base.startswith("https:")
+        if not is_https and self.tls != Tls():
+            raise AdhocError(f"{self.url!r}: --insecure, --cacert, --cert and --key are for https only")
+        if self.unix_socket is not None and (is_https or self.proxy is not None):
+            other = "https" if is_https else "-x"
+            raise AdhocError(f"--unix-socket and {other} exclude each other")
+        protocol = ("auto" if is_https else "http2") if self.http2 else "http1"
+        proxy = None
+        if self.proxy is not None:
+            proxy = {"url": self.proxy if "://" in self.proxy else f"http://{self.proxy}"}
+        host = urlsplit(base).netloc if self.unix_socket is not None else None
+        try:
+            return Transport.model_validate(
+                {"protocol": protocol, "proxy": proxy, "host": host, "tls": self.tls if is_https else None}
+            )
+        except ValidationError as error:
+            words = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise AdhocError(f"-x {self.proxy}: {words}") from error
+
+    def _body(self, text: Callable[[str], str]) -> str | Body | None:
+        if self.body_file is not None:
+            return Body(file=str(self.body_file.absolute()))
+        return None if self.body is None else text(self.body)
 
     def resolve(self) -> None:
         """Look the host up, so that a mistyped one is not loaded.
@@ -127,6 +230,16 @@ class AdhocLoad:
         AdhocError
             It has no address.
         """
+        if self.unix_socket is not None:
+            try:
+                found = self.unix_socket.is_socket()
+            except OSError as error:  # such as a name that is too long
+                raise AdhocError(f"--unix-socket {self.unix_socket}: {error.strerror}") from error
+            if not found:
+                raise AdhocError(f"--unix-socket {self.unix_socket}: there is no socket")
+            return
+        if self.proxy is not None:
+            return  # the proxy may know names that this machine does not
         parts = urlsplit(self._address()[0])
         try:
             socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
@@ -134,29 +247,26 @@ class AdhocLoad:
             words = error.strerror if isinstance(error, OSError) else str(error)
             raise AdhocError(
                 f"{self.url!r}: the host {parts.hostname!r} has no address ({words})",
-                hint="allowed is http://host[:port]/path, with a host that this machine can resolve",
+                hint="allowed is a URL with a host that this machine can resolve",
             ) from error
 
     def _closed(self) -> ClosedLoad:
         users = self.users if self.users is not None else DEFAULT_USERS
         requests = self.requests if self.requests is not None else DEFAULT_REQUESTS
-        if users < 1:
-            raise AdhocError(f"-c {users}: at least one worker is needed")
         known: dict[str, Any] = {
             "model": "closed",
             "users": users,
-            "graceful": f"{self.timeout_s or LONGEST_TIMEOUT_S}s",
-            "session": "user" if self.keepalive else "iteration",
+            "graceful": f"{self.longest_s}s",
             "max_rate_per_user": self.rate_per_user_per_s,
         }
         if self.duration_s is not None:
-            return ClosedLoad.model_validate({**known, "duration": f"{self.duration_s}s"})
+            return _made(ClosedLoad, **known, duration=f"{self.duration_s}s")
         if requests < users:
             raise AdhocError(
                 f"-n {requests} is less than -c {users}: each worker sends at least one request",
                 hint="lower -c or raise -n",
             )
-        return ClosedLoad.model_validate({**known, "iterations": requests, "duration": f"{LONGEST_S}s"})
+        return _made(ClosedLoad, **known, iterations=requests, duration=f"{LONGEST_S}s")
 
     def _open(self) -> OpenLoad:
         rate = self.rate_per_s or 0.0
@@ -164,22 +274,16 @@ class AdhocLoad:
             raise AdhocError("--rate must be above 0/s")
         if self.rate_per_user_per_s is not None:
             raise AdhocError("-q bounds workers, but with --rate there are none", hint="leave -q away")
-        if not self.keepalive:
-            raise AdhocError(
-                "-disable-keepalive needs workers, but with --rate arrivals share a pool of connections",
-                hint="leave --rate away; -c and -q bound a load of workers",
-            )
         duration = self.duration_s
         if duration is None:
             duration = min(self.requests / rate, LONGEST_S) if self.requests is not None else DEFAULT_OPEN_S
-        return OpenLoad.model_validate(
-            {
-                "model": "open",
-                "rate": rate,
-                "duration": f"{duration}s",
-                "arrivals": self.arrivals,
-                "max_in_flight": self.users,
-            }
+        return _made(
+            OpenLoad,
+            model="open",
+            rate=rate,
+            duration=f"{duration}s",
+            arrivals=self.arrivals,
+            max_in_flight=self.users,
         )
 
     def _address(self) -> tuple[str, str]:
@@ -190,13 +294,9 @@ class AdhocLoad:
             port = parts.port
         except ValueError as error:
             raise AdhocError(f"{self.url!r} is not a URL: {error}") from error
-        if parts.scheme == "https":
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise AdhocError(
-                f"{self.url!r}: https cannot be loaded yet", hint="allowed is http://host[:port]/path"
-            )
-        if parts.scheme != "http" or not parts.hostname:
-            raise AdhocError(
-                f"{self.url!r} is not a URL that can be loaded; allowed is http://host[:port]/path",
+                f"{self.url!r} is not a URL that can be loaded; allowed are http and https://host[:port]/path",
                 hint="write the URL last, after all options",
             )
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -204,9 +304,23 @@ class AdhocLoad:
         return base, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
+def _made(model: type[Part], /, **values: object) -> Part:
+    """Make a part of the job; what its model refuses is said as the option that it came from."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = next((str(key) for key in first["loc"] if str(key) in _OPTION_OF_FIELD), "")
+        words = first["msg"].removeprefix("Value error, ")
+        given = "" if isinstance(first["input"], dict) else f" {str(first['input'])[:80]!r}"
+        raise AdhocError(
+            f"{_OPTION_OF_FIELD.get(field, 'this load')}{given} cannot be used: {words}"
+        ) from error
+
+
 def headers_from(
     lines: list[str], *, accept: str | None, content_type: str | None, basic: str | None, host: str | None,
-    compression: bool, has_body: bool,
+    compression: bool, has_body: bool, user_agent: str | None = None,
 ) -> dict[str, str]:  # fmt: skip
     """Headers as hey sends them.
 
@@ -215,7 +329,7 @@ def headers_from(
     AdhocError
         A line is not ``Name: value``.
     """
-    headers = {"user-agent": f"towtank/{towtank.__version__}"}
+    headers = {"user-agent": user_agent or f"towtank/{towtank.__version__}"}
     if compression:
         headers["accept-encoding"] = "gzip"
     if has_body or content_type is not None:

@@ -35,7 +35,9 @@ def check_job(job: Mapping[str, Any]) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="towtank-check-") as folder:
         path = Path(folder) / "job.json"
         path.touch(mode=0o600)
-        path.write_text(json.dumps(job), encoding="utf-8")
+        # Records of an earlier run are no problem of a job that is only looked at.
+        asked = {**job, "output": str(Path(folder) / "requests")}
+        path.write_text(json.dumps(asked), encoding="utf-8")
         try:
             answer = subprocess.run(
                 [str(engine), "check", str(path)],

@@ -26,6 +26,8 @@ ROWS_PER_S = 50_000.0
 """Slowest compaction worth waiting for."""
 STOP_GRACE_S = 5.0
 BAD_JOB_EXIT_CODE = 3
+COMPACT_FAILED = "compact_failed"
+"""The finding that logs could not be made into one file: records that are there are none of this run."""
 _POLL_S = 0.05
 _TAIL_BYTES = 4096
 _LINE_LIMIT = 1 << 20

@@ -42,6 +42,8 @@ OUTCOME_WORDS = {
     "timeout:first_byte": "timeout waiting for the first byte",
     "timeout:body": "timeout within the answer",
     "not_sent": "never sent (no slot, port or descriptor in time)",
+    "redirect": "redirect not followed (to another host, or too many)",
+    "proxy": "refused by the proxy",
     "interrupted": "cut off by the end of the load",
 }
 
@@ -81,6 +83,8 @@ class Summary:
     statuses: Mapping[int, int]
     errors: Mapping[str, int]
     timeout_s: float
+    protocol: str = "HTTP"
+    """What the target was asked to speak, for the words of answers that were something else."""
 
     @property
     def failed(self) -> int:
@@ -109,7 +113,7 @@ class Summary:
         return [(float(edge), int(count)) for edge, count in zip(edges[1:], counts, strict=True)]
 
 
-def summarise(requests: Path, *, timeout_s: float, elapsed_s: float) -> Summary:
+def summarise(requests: Path, *, timeout_s: float, elapsed_s: float, protocol: str = "HTTP") -> Summary:
     """Read a load's records."""
     table = pq.read_table(requests, columns=_COLUMNS)
     ends = np.array(table.column("outcome").cast(pa.string()).to_pylist())
@@ -118,7 +122,7 @@ def summarise(requests: Path, *, timeout_s: float, elapsed_s: float) -> Summary:
     total = _numbers(table, "ttfb_us", 0) + _numbers(table, "after_ttfb_us", 0)
     latency = (_numbers(table, "lag_us", 0) + _numbers(table, "wait_us", 0) + total) / 1e6
     codes, counts = np.unique(status[got].astype(int), return_counts=True)
-    errors = {name: n for name, n in Counter(ends.tolist()).items() if name not in _COMPLETE}
+    errors = {name: n for name, n in Counter(ends.tolist()).items() if not name.startswith(_COMPLETE)}
     return Summary(
         elapsed_s=elapsed_s,
         requests=table.num_rows,
@@ -129,6 +133,7 @@ def summarise(requests: Path, *, timeout_s: float, elapsed_s: float) -> Summary:
         statuses={int(code): int(n) for code, n in zip(codes, counts, strict=True)},
         errors=errors,
         timeout_s=timeout_s,
+        protocol=protocol,
     )
 
 
@@ -151,7 +156,8 @@ def write_csv(requests: Path, stream: IO[str]) -> None:
 
 _INCOMPLETE = ["timeout:body", "reset", "closed", "protocol", "too_large", "interrupted"]
 """Outcomes that may carry a status although the answer never became complete."""
-_COMPLETE = ("answered", "check:status", "check:contains")
+_COMPLETE = ("answered", "check:", "capture:")
+"""How outcomes begin that are no errors; a redirect that was not followed is an answer, and is said."""
 
 
 def _csv_row(row: Mapping[str, int | str | None]) -> list[str]:
@@ -256,7 +262,8 @@ def _ends(summary: Summary) -> Iterator[str]:
 def _causes(summary: Summary) -> list[tuple[str, int]]:
     """Outcomes that are no answer, in words, most frequent first."""
     ordered = sorted(summary.errors.items(), key=lambda pair: -pair[1])
-    return [(OUTCOME_WORDS.get(outcome, outcome), count) for outcome, count in ordered]
+    words = {**OUTCOME_WORDS, "protocol": f"not {summary.protocol}"}
+    return [(words.get(outcome, outcome), count) for outcome, count in ordered]
 
 
 def _phases(table: pa.Table, got: npt.NDArray[np.bool_]) -> Iterator[Phase]:

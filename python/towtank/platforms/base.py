@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from towtank.platforms.transport import PLAIN, Transport
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -38,11 +40,15 @@ class Instance:
 
 @dataclass(frozen=True)
 class Target:
-    """A named address that steps go to, with the instances behind it."""
+    """A named address that steps go to, with the instances behind it, and how requests get there.
+
+    Secrets are in their places in `headers` and `transport`; files are named as in the experiment.
+    """
 
     name: str
     instances: tuple[Instance, ...]
     headers: Mapping[str, str] = field(default_factory=dict)
+    transport: Transport = PLAIN
 
 
 @dataclass(frozen=True)

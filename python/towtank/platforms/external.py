@@ -12,7 +12,7 @@ from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms import placeholders
 from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target
 from towtank.platforms.external_config import ExternalConfig
-from towtank.platforms.masking import Secrets, missing_variables
+from towtank.platforms.masking import Secrets, missing_secrets
 from towtank.platforms.probe import Prober, Waiting, wait_until_ready
 from towtank.sensitive import mask_values
 from towtank.units import format_duration
@@ -23,14 +23,14 @@ class ExternalPlatform:
 
     name = "external"
 
-    def check(self, config: ExternalConfig, root: Path | None = None) -> Sequence[str]:  # noqa: ARG002
-        """Variables that are not set; nothing is asked over the network, since a plan must touch nothing."""
-        missing = missing_variables(config.secret_names())
-        return [f"the variable {name} of {{env.{name}}} is not set" for name in missing]
+    def check(self, config: ExternalConfig, root: Path | None = None) -> Sequence[str]:
+        """Secrets that are not there; nothing is asked over the network, since a plan must touch nothing."""
+        return missing_secrets(config.secret_names(), config.secret_files(), root)
 
     def deploy(self, config: ExternalConfig, context: DeployContext) -> ExternalDeployment:
         """Look up the secrets; create nothing."""
-        return ExternalDeployment(config, context, Secrets(config.secret_names()))
+        secrets = Secrets(config.secret_names(), files=config.secret_files(), root=context.root)
+        return ExternalDeployment(config, context, secrets)
 
     def sweep(self, token: str) -> int:  # noqa: ARG002
         """Nothing was created, so nothing can be left."""
@@ -51,14 +51,16 @@ class ExternalDeployment:
         self._config = config
         self._name = context.name
         self._secrets = secrets
-        self._headers = {
-            name: placeholders.render(value, secrets.placeholders) for name, value in config.headers.items()
-        }
+        self._root = context.root
         self._targets = {
             target: Target(
                 target,
                 tuple(Instance(name, url) for name, url in instances.items()),
-                dict(self._headers),
+                {
+                    name: placeholders.render(value, secrets.placeholders)
+                    for name, value in config.headers_of(target).items()
+                },
+                config.transport_of(target).filled(secrets.placeholders),
             )
             for target, instances in config.resolved().items()
         }
@@ -78,8 +80,9 @@ class ExternalDeployment:
 
     def wait_ready(self, *, cancelled: Cancelled) -> None:
         """Block until every instance answers its probe; see `Deployment.wait_ready`."""
-        waiting = [Waiting(instance, self._config.ready) for instance in self._instances()]
-        with Prober(self._headers) as prober:
+        ready = self._config.ready
+        waiting = [Waiting(i, ready, target) for target in self._targets.values() for i in target.instances]
+        with Prober(self._root) as prober:
             wait_until_ready(
                 waiting, prober=prober, cancelled=cancelled, watch=lambda: None, give_up=self._not_ready
             )
@@ -87,11 +90,12 @@ class ExternalDeployment:
 
     def probe(self) -> None:
         """Ask every instance once, after the load; what does not answer becomes an event."""
-        with Prober(self._headers) as prober:
-            for instance in self._instances():
-                seen = prober.probe(instance.url, self._config.ready)
-                if seen is not None:
-                    self._note_unreachable(instance, self._secrets.mask(seen))
+        with Prober(self._root) as prober:
+            for target in self._targets.values():
+                for instance in target.instances:
+                    seen = prober.probe(instance.url, self._config.ready, target)
+                    if seen is not None:
+                        self._note_unreachable(instance, self._secrets.mask(seen))
         self._probed = True
 
     def events(self) -> Sequence[SystemEvent]:
@@ -112,6 +116,9 @@ class ExternalDeployment:
                 name: placeholders.render(value, self._secrets.masked_placeholders)
                 for name, value in mask_values(self._config.headers).items()
             },
+            "transport": {
+                name: shown for name in self._targets if (shown := self._config.transport_of(name).shown())
+            },
         }
 
     def remove(self) -> Sequence[LogFile]:
@@ -119,9 +126,6 @@ class ExternalDeployment:
         if self._was_ready and not self._probed:
             self.probe()
         return ()
-
-    def _instances(self) -> list[Instance]:
-        return [instance for target in self._targets.values() for instance in target.instances]
 
     def _note_unreachable(self, instance: Instance, seen: str) -> None:
         message = f"{instance.name} at {instance.url} no longer answers {self._config.ready.probe}: {seen}"

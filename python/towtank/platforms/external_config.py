@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from towtank.fields import Model, Slug
+from towtank.fields import Slug
 from towtank.platforms import placeholders
 from towtank.platforms.readiness import Ready
+from towtank.platforms.transport import Headers, Tls, Transport
 
 DEFAULT_TARGET = "app"
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def base_url(value: object) -> str:
@@ -24,13 +23,21 @@ def base_url(value: object) -> str:
     Raises
     ------
     ValueError
-        No http(s) address, or one with user, query or fragment.
+        No http(s) or unix address, or one with user, query or fragment.
     """
-    allowed = "allowed is http://HOST[:PORT] or https://HOST[:PORT], perhaps with a path"
+    allowed = (
+        "allowed is http://HOST[:PORT] or https://HOST[:PORT], perhaps with a path, or unix:/PATH/OF/SOCKET"
+    )
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not an address; {allowed}")
+    text = value.strip()
+    if text.startswith("unix:"):
+        path, _, prefix = text.removeprefix("unix:").partition(":")
+        if not path.startswith("/") or (prefix and not prefix.startswith("/")) or re.search(r"\s|[?#]", text):
+            raise ValueError(f"{value!r} is not the address of a Unix socket; {allowed}")
+        return text.rstrip("/")
     try:
-        parts = urlsplit(value.strip())
+        parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
         raise ValueError(f"{value!r} is not an address: {error}; {allowed}") from error
@@ -38,9 +45,9 @@ def base_url(value: object) -> str:
         raise ValueError(f"{value!r} is not an address that requests can go to; {allowed}")
     if parts.username or parts.password:
         raise ValueError("the address carries a user or password; send them as a header from {env.NAME}")
-    if parts.query or parts.fragment or re.search(r"\s", value.strip()):
+    if parts.query or parts.fragment or re.search(r"\s", text):
         raise ValueError(f"{value!r} has a query, a fragment or a blank; those belong to a step's path")
-    return value.strip().rstrip("/")
+    return text.rstrip("/")
 
 
 def _addresses(value: object) -> tuple[str, ...]:
@@ -57,7 +64,23 @@ Address = Annotated[str, BeforeValidator(base_url)]
 Addresses = Annotated[tuple[str, ...], BeforeValidator(_addresses, json_schema_input_type=str | list[str])]
 
 
-class ExternalConfig(Model):
+class ExternalTarget(Transport):
+    """One of several targets, with what holds for it alone; what it does not say is as for the deployment."""
+
+    url: Addresses = Field(description="its address, or the addresses of its replicas")
+    headers: Headers | None = Field(None, description="sent with every request, instead of the deployment's")
+
+
+def _as_target(value: object) -> object:
+    return {"url": value} if isinstance(value, str | list | tuple) else value
+
+
+AnyTarget = Annotated[
+    ExternalTarget, BeforeValidator(_as_target, json_schema_input_type=str | list[str] | ExternalTarget)
+]
+
+
+class ExternalConfig(Transport):
     """Addresses that are already there; nothing is created and nothing is removed.
 
     Exactly one of `url`, `instances` and `targets` says where requests go. The first two make one target, `app`.
@@ -65,34 +88,23 @@ class ExternalConfig(Model):
 
     platform: Literal["external"] = Field(description="something that is already there")
     url: Address | None = Field(
-        None, description="address of the only target, `app`", examples=["http://127.0.0.1:8080"]
+        None,
+        description="address of the only target, `app`: http, https, or unix:/path/to.sock",
+        examples=["http://127.0.0.1:8080"],
     )
     instances: dict[Slug, Address] | None = Field(
         None, min_length=1, description="addresses of the replicas of the only target, `app`, by name"
     )
-    targets: dict[Slug, Addresses] | None = Field(
-        None, min_length=1, description="target → its address, or the addresses of its replicas"
+    targets: dict[Slug, AnyTarget] | None = Field(
+        None,
+        min_length=1,
+        description="target → its address, the addresses of its replicas, or `url` with how it is reached",
     )
-    headers: dict[str, str] = Field(
+    headers: Headers = Field(
         default_factory=dict,
-        description="sent with every request; {env.NAME} takes a secret from the environment",
+        description="sent with every request; {env.NAME} takes a secret from the environment, {file.PATH} from a file",
     )
     ready: Ready = Field(Ready(), description="when an instance counts as reachable")
-
-    @field_validator("headers")
-    @classmethod
-    def _well_formed(cls, headers: dict[str, str]) -> dict[str, str]:
-        seen: set[str] = set()
-        for name, value in headers.items():
-            if not _HEADER_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not a name that an HTTP header can have")
-            if name.lower() in seen:
-                raise ValueError(f"the header {name!r} is given twice; case does not tell headers apart")
-            seen.add(name.lower())
-            if _CONTROL.search(value):
-                raise ValueError(f"the value of header {name!r} holds a control character")
-            placeholders.validate(value, placeholders.SECRET_NAMES)
-        return headers
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -100,18 +112,39 @@ class ExternalConfig(Model):
         if len(given) != 1:
             found = " and ".join(f"`{key}`" for key in given) if given else "none of them"
             raise ValueError(f"needs exactly one of `url`, `instances` and `targets`; found {found}")
+        for name, instances in self.resolved().items():
+            self.transport_of(name).check_addresses(instances.values())
         return self
 
     def resolved(self) -> Mapping[str, Mapping[str, str]]:
         """Target → instance → address, of any of the three forms."""
         if self.targets is not None:
             return {
-                name: {f"{name}-{index}": url for index, url in enumerate(urls)}
-                for name, urls in self.targets.items()
+                name: {f"{name}-{index}": url for index, url in enumerate(target.url)}
+                for name, target in self.targets.items()
             }
         if self.instances is not None:
             return {DEFAULT_TARGET: dict(self.instances)}
         return {DEFAULT_TARGET: {f"{DEFAULT_TARGET}-0": self.url or ""}}
+
+    def transport_of(self, target: str) -> Transport:
+        """How requests reach a target: what it says itself, then what the deployment says."""
+        common = self.transport()
+        own = (self.targets or {}).get(target)
+        return common if own is None else common.replaced_by(own)
+
+    def headers_of(self, target: str) -> dict[str, str]:
+        """Headers of every request to a target."""
+        own = (self.targets or {}).get(target)
+        return self.headers if own is None or own.headers is None else own.headers
+
+    def tls_sections(self) -> Iterator[tuple[tuple[str, ...], Tls]]:
+        """Every `tls` that is written, with its key path in the deployment."""
+        if self.tls is not None:
+            yield ("tls",), self.tls
+        for name, target in (self.targets or {}).items():
+            if target.tls is not None:
+                yield ("targets", name, "tls"), target.tls
 
     def target_names(self) -> tuple[str, ...]:
         """Targets that journeys can name."""
@@ -123,4 +156,15 @@ class ExternalConfig(Model):
 
     def secret_names(self) -> tuple[str, ...]:
         """Environment variables whose values are used, and masked in everything written."""
-        return placeholders.dotted(self.headers.values(), "env")
+        return placeholders.dotted(self._secrets(), "env")
+
+    def secret_files(self) -> tuple[str, ...]:
+        """Files whose texts are used, and masked in everything written."""
+        return placeholders.dotted(self._secrets(), "file")
+
+    def _secrets(self) -> Iterator[str]:
+        yield from self.headers.values()
+        yield from self.templates()
+        for target in (self.targets or {}).values():
+            yield from (target.headers or {}).values()
+            yield from target.templates()

@@ -62,7 +62,8 @@ class Planned:
     @property
     def url(self) -> str:
         """Address that reaches exactly this instance."""
-        return f"http://{LOOPBACK}:{self.port}"
+        scheme = "https" if self.component.tls is not None else "http"
+        return f"{scheme}://{LOOPBACK}:{self.port}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from towtank.platforms.base import DeployContext
 from towtank.platforms.launch import program_problem
 from towtank.platforms.local_config import Component, LocalConfig
 from towtank.platforms.local_deployment import LocalDeployment
-from towtank.platforms.masking import Secrets, missing_variables
+from towtank.platforms.masking import Secrets, missing_secrets
 
 
 class LocalPlatform:
@@ -32,15 +32,15 @@ class LocalPlatform:
             find_engine()
         except MachineError as error:
             found.append(error.message)
-        missing = missing_variables(config.secret_names())
-        found.extend(f"the variable {name} of {{env.{name}}} is not set" for name in missing)
+        found.extend(missing_secrets(config.secret_names(), config.secret_files(), root))
         for name, component in config.resolved().items():
             found.extend(f"component {name!r}: {problem}" for problem in _problems(component, root))
         return found
 
     def deploy(self, config: LocalConfig, context: DeployContext) -> LocalDeployment:
         """Start every instance; see `Platform.deploy`."""
-        deployment = LocalDeployment(find_engine(), config, context, Secrets(config.secret_names()))
+        secrets = Secrets(config.secret_names(), files=config.secret_files(), root=context.root)
+        deployment = LocalDeployment(find_engine(), config, context, secrets)
         deployment.launch()
         return deployment
 

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from towtank.fields import Cores, Duration, Model, Size, Slug, Whole
 from towtank.platforms import placeholders
 from towtank.platforms.readiness import Ready
+from towtank.platforms.transport import Tls, Transport
 
 DEFAULT_COMPONENT = "app"
 DEFAULT_LOG_LIMIT_BYTES = 10 * 2**20
@@ -90,8 +91,8 @@ class Stop(Model):
     )
 
 
-class ProcessSettings(Model):
-    """What is said of a process besides its command."""
+class ProcessSettings(Transport):
+    """What is said of a process besides its command. With `tls` its instances are reached over https."""
 
     env: dict[str, Text] = Field(
         default_factory=dict,
@@ -138,6 +139,11 @@ class ProcessSettings(Model):
         return cpus
 
     @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        self.check_addresses(["https://127.0.0.1" if self.tls is not None else "http://127.0.0.1"])
+        return self
+
+    @model_validator(mode="after")
     def _ports_exist(self) -> Self:
         if self.port is not None and self.port + self.replicas - 1 > LAST_PORT:
             raise ValueError(
@@ -167,6 +173,7 @@ class Component(ProcessSettings):
         yield from self.command
         yield from self.env.values()
         yield self.cwd
+        yield from super().templates()
 
     def ports(self) -> range:
         """Fixed ports; empty when free ones are taken."""
@@ -239,6 +246,20 @@ class LocalConfig(ProcessSettings):
     def secret_names(self) -> tuple[str, ...]:
         """Environment variables whose values are used, and masked in everything written."""
         return self._dotted("env")
+
+    def secret_files(self) -> tuple[str, ...]:
+        """Files whose texts are used, and masked in everything written."""
+        return self._dotted("file")
+
+    def transport_of(self, target: str) -> Transport:
+        """How requests reach a component."""
+        return self.resolved()[target].transport()
+
+    def tls_sections(self) -> Iterator[tuple[tuple[str, ...], Tls]]:
+        """Every `tls` that is written, with its key path in the deployment."""
+        for name, component in self.resolved().items():
+            if component.tls is not None:
+                yield ("components", name, "tls") if self.components else ("tls",), component.tls
 
     def _dotted(self, kind: str) -> tuple[str, ...]:
         texts = (text for component in self.resolved().values() for text in component.templates())

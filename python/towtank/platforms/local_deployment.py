@@ -124,10 +124,12 @@ class LocalDeployment:
                 return
 
     def _wait_ready(self, cancelled: Cancelled) -> None:
+        targets = self.targets
         waiting = [
-            Waiting(self._instance(launch), launch.planned.component.ready) for launch in self._launches
+            Waiting(self._instance(one), one.planned.component.ready, targets[one.planned.component_name])
+            for one in self._launches
         ]
-        with Prober() as prober:
+        with Prober(self._context.root) as prober:
             wait_until_ready(
                 waiting,
                 prober=prober,
@@ -196,10 +198,12 @@ class LocalDeployment:
         with self._lock:
             launches = list(self._launches)
         names = dict.fromkeys(launch.planned.component_name for launch in launches)
+        components = self._config.resolved()
         return {
             name: Target(
                 name,
                 tuple(self._instance(item) for item in launches if item.planned.component_name == name),
+                transport=components[name].filled(self._secrets.placeholders),
             )
             for name in names
         }

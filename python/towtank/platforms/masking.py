@@ -16,7 +16,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Secrets:
-    """The values of `{env.NAME}` placeholders, and the means to keep them out of sight.
+    """The values of `{env.NAME}` and `{file.PATH}` placeholders, and the means to keep them out of sight.
 
     Parameters
     ----------
@@ -24,14 +24,25 @@ class Secrets:
         Variables of the environment.
     environment : mapping, optional
         Where they are looked up; the process's own by default.
+    files : iterable of str
+        Files in `root`.
+    root : Path, optional
+        Folder of the experiment file.
 
     Raises
     ------
     PlatformError
-        A variable is not set; names all that are not.
+        A variable is not set or a file cannot be read; names all of them.
     """
 
-    def __init__(self, names: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        names: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None,
+        *,
+        files: Iterable[str] = (),
+        root: Path | None = None,
+    ) -> None:
         environment = os.environ if environment is None else environment
         names = tuple(names)
         missing = missing_variables(names, environment)
@@ -40,7 +51,8 @@ class Secrets:
                 f"not set in the environment: {', '.join(missing)}",
                 hint="export what {env.NAME} placeholders of the experiment file name, then run again",
             )
-        self._values = {name: environment[name] for name in names}
+        self._values = {f"env.{name}": environment[name] for name in names}
+        self._values |= {f"file.{name}": read_secret(name, root) for name in files}
         # Longest first: a secret may contain another one.
         self._searched = sorted((v for v in self._values.values() if len(v) >= SHORTEST_SECRET), key=len)[
             ::-1
@@ -48,13 +60,13 @@ class Secrets:
 
     @property
     def placeholders(self) -> dict[str, str]:
-        """`env.NAME` → value."""
-        return {f"env.{name}": value for name, value in self._values.items()}
+        """`env.NAME` or `file.PATH` → value."""
+        return dict(self._values)
 
     @property
     def masked_placeholders(self) -> dict[str, str]:
-        """`env.NAME` → mask; to render what is shown."""
-        return {f"env.{name}": MASK for name in self._values}
+        """`env.NAME` or `file.PATH` → mask; to render what is shown."""
+        return dict.fromkeys(self._values, MASK)
 
     def mask(self, text: str) -> str:
         """Replace every secret value in a text."""
@@ -74,6 +86,40 @@ class Secrets:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         Path(temporary).replace(path)
+
+
+def read_secret(name: str, root: Path | None) -> str:
+    """Text of a file that holds a secret, without the last line break.
+
+    Raises
+    ------
+    PlatformError
+        It cannot be read, or lies outside of the experiment's folder.
+    """
+    root = (root or Path()).resolve()
+    try:
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise PlatformError(
+                f"{{file.{name}}} lies outside of the experiment's folder",
+                hint="put the value into the environment and write {env.NAME}",
+            )
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) else error
+        raise PlatformError(f"the file of {{file.{name}}} cannot be read: {words}") from error
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def missing_secrets(names: Iterable[str], files: Iterable[str], root: Path | None) -> list[str]:
+    """Placeholders without a value, in words; without a root files are not looked for."""
+    found = [f"the variable {name} of {{env.{name}}} is not set" for name in missing_variables(names)]
+    for name in files if root is not None else ():
+        try:
+            read_secret(name, root)
+        except PlatformError as error:
+            found.append(error.message)
+    return found
 
 
 def missing_variables(names: Iterable[str], environment: Mapping[str, str] | None = None) -> tuple[str, ...]:

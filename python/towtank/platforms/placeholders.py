@@ -29,8 +29,11 @@ INSTANCE_NAMES = {
 }
 """Known in the command, environment and working folder of a local process."""
 
-SECRET_NAMES = {"env.NAME": INSTANCE_NAMES["env.NAME"]}
-"""Known in the headers of an external deployment."""
+SECRET_NAMES = {
+    "env.NAME": INSTANCE_NAMES["env.NAME"],
+    "file.PATH": "the text of a file in the experiment's folder, without the last line break; it is kept secret",
+}
+"""Known in headers and in what a deployment says of TLS and proxies."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 

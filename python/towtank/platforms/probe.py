@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
 
-from towtank.platforms.base import Cancelled, Instance
+from towtank.platforms.base import Cancelled, Instance, Target
 from towtank.platforms.readiness import Ready
+from towtank.platforms.transport import Tls, Transport
 
 PROBE_TIMEOUT_S = 2.0
 """Of one probe; an instance that is slower under no load is not ready."""
@@ -27,22 +30,23 @@ class Waiting:
 
     instance: Instance
     ready: Ready
+    target: Target
     seen: str = "nothing yet"
     due_s: float = field(default=0.0)
 
 
 class Prober:
-    """Sends readiness probes; a context manager, since it holds an HTTP client.
+    """Sends readiness probes; a context manager, since it holds HTTP clients.
 
     Parameters
     ----------
-    headers : mapping
-        Sent with HTTP probes.
+    root : Path, optional
+        Folder of the experiment file, where certificates are.
     """
 
-    def __init__(self, headers: Mapping[str, str] | None = None) -> None:
-        self._headers = dict(headers or {})
-        self._clients: dict[bool, httpx.Client] = {}
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = root or Path()
+        self._clients: dict[tuple[str, str], httpx.Client] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -53,35 +57,83 @@ class Prober:
         for client in self._clients.values():
             client.close()
 
-    def probe(self, url: str, ready: Ready, *, timeout_s: float = PROBE_TIMEOUT_S) -> str | None:
-        """Ask once.
+    def probe(
+        self, url: str, ready: Ready, target: Target, *, timeout_s: float = PROBE_TIMEOUT_S
+    ) -> str | None:
+        """Ask once, in the way that requests will go.
 
         Returns
         -------
         str or None
             None when ready; otherwise what was seen.
         """
+        proxy = target.transport.proxy
         if ready.http is None:
-            return _connect(url, timeout_s)
+            return _connect(url if proxy is None else proxy.url, timeout_s)
+        _, socket_path, prefix = socket_of(url)
+        base = f"http://localhost{prefix}" if socket_path else url
         try:
-            answer = self._client(url).get(url + ready.http, timeout=timeout_s)
+            client = self._client(target, url, socket_path)
+            server_name = server_name_of(target.transport, url)
+            extensions = {"sni_hostname": server_name} if server_name else None
+            answer = client.get(base + ready.http, timeout=timeout_s, extensions=extensions)
         except httpx.HTTPError as error:
             return str(error) or type(error).__name__
+        except (OSError, ssl.SSLError, ImportError, ValueError) as error:
+            return f"no connection could be prepared: {error}"
         if answer.is_success or answer.is_redirect:
             return None
         return f"status {answer.status_code}"
 
-    def _client(self, url: str) -> httpx.Client:
+    def _client(self, target: Target, url: str, socket_path: str) -> httpx.Client:
         """One client per need of certificates: reading those costs more than a whole start."""
-        tls = url.startswith("https:")
-        if tls not in self._clients:
-            self._clients[tls] = httpx.Client(
-                headers=self._headers,
-                verify=tls,
-                trust_env=False,  # the engine uses no proxy, so the probe must not either
-                limits=httpx.Limits(max_keepalive_connections=0),
+        key = (target.name, socket_path or url.partition(":")[0])
+        if key not in self._clients:
+            transport = target.transport
+            host = {} if transport.host is None else {"host": transport.host}
+            verify = self._certificates(transport.tls) if url.startswith("https:") else False
+            limits = httpx.Limits(max_keepalive_connections=0)
+            asked = transport.proxy
+            proxy = None if asked is None else httpx.Proxy(asked.url, headers=asked.headers)
+            self._clients[key] = httpx.Client(
+                headers={**host, **target.headers},
+                verify=verify,
+                trust_env=False,  # the engine takes no proxy from the environment, so the probe must not either
+                limits=limits,
+                proxy=proxy,
+                transport=httpx.HTTPTransport(uds=socket_path, limits=limits) if socket_path else None,
             )
-        return self._clients[tls]
+        return self._clients[key]
+
+    def _certificates(self, tls: Tls | None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self._file(tls.ca if tls else None))
+        if tls is not None and tls.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if tls is not None and tls.cert is not None:
+            context.load_cert_chain(str(self._file(tls.cert)), self._file(tls.key))
+        return context
+
+    def _file(self, name: str | None) -> str | None:
+        return None if name is None else str(self._root / name)
+
+
+def socket_of(url: str) -> tuple[str, str, str]:
+    """Scheme, path of the Unix socket and prefix of paths; the latter two are empty for other addresses."""
+    scheme, _, rest = url.partition(":")
+    if scheme != "unix":
+        return scheme, "", ""
+    path, _, prefix = rest.partition(":")
+    return scheme, path, prefix
+
+
+def server_name_of(transport: Transport, url: str) -> str | None:
+    """Name that a server's certificate must have, where it is not that of the address."""
+    if not url.startswith("https:"):
+        return None
+    if transport.tls is not None and transport.tls.server_name is not None:
+        return transport.tls.server_name
+    return None if transport.host is None else urlsplit(f"//{transport.host}").hostname
 
 
 def wait_until_ready(
@@ -116,7 +168,8 @@ def wait_until_ready(
                 raise give_up(item)
             if now < item.due_s:
                 continue
-            seen = prober.probe(item.instance.url, item.ready, timeout_s=min(left_s, PROBE_TIMEOUT_S))
+            timeout_s = min(left_s, PROBE_TIMEOUT_S)
+            seen = prober.probe(item.instance.url, item.ready, item.target, timeout_s=timeout_s)
             if seen is None:
                 pending.remove(item)
             else:
@@ -129,9 +182,15 @@ def wait_until_ready(
 
 
 def _connect(url: str, timeout_s: float) -> str | None:
+    _, socket_path, _ = socket_of(url)
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
+        if socket_path:
+            with socket.socket(socket.AF_UNIX) as local:
+                local.settimeout(timeout_s)
+                local.connect(socket_path)
+            return None
         with socket.create_connection((parts.hostname or "", port), timeout=timeout_s):
             return None
     except OSError as error:

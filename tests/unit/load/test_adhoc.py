@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from towtank.load.adhoc import AdhocError, AdhocLoad, headers_from, refusal
 from towtank.load.summary import CSV_HEADER, Summary, render, summarise, write_csv
+from towtank.platforms.transport import Tls
 
 
 def load_of(job):
@@ -52,9 +54,41 @@ def test_a_rate_is_an_open_load(tmp_path):
     assert load["stages"][0]["duration_us"] == 500_000
 
 
-def test_without_keepalive_each_iteration_is_new(tmp_path):
-    job = AdhocLoad("localhost", keepalive=False).job(tmp_path)
-    assert load_of(job)["session"] == "iteration"
+@pytest.mark.parametrize("rate", [None, 10.0])
+def test_without_keepalive_each_request_connects(tmp_path, rate):
+    job = AdhocLoad("localhost", keepalive=False, rate_per_s=rate).job(tmp_path)
+    assert job["workloads"][0]["connections"] == {"policy": "new"}
+
+
+def target_of(tmp_path, url="https://shop.example/a", **options):
+    return AdhocLoad(url, **options).job(tmp_path)["targets"]["target"]
+
+
+def test_how_the_target_is_reached(tmp_path):
+    assert target_of(tmp_path)["instances"][0]["url"] == "https://shop.example"
+    assert target_of(tmp_path, http2=True)["protocol"] == "auto"
+    assert target_of(tmp_path, "http://h/", http2=True)["protocol"] == "http2"
+    assert target_of(tmp_path, proxy="p:3128")["proxy"] == {"url": "http://p:3128"}
+    assert target_of(tmp_path, proxy="socks5://p:1080")["proxy"] == {"url": "socks5://p:1080"}
+    tls = target_of(tmp_path, tls=Tls(ca="/ca.pem", cert="/c.pem", key="/c.key"))["tls"]
+    assert (tls["ca_file"], tls["cert_file"], tls["key_file"]) == ("/ca.pem", "/c.pem", "/c.key")
+    assert target_of(tmp_path, tls=Tls(insecure=True))["tls"]["insecure"] is True
+
+
+def test_a_unix_socket_stands_for_the_host(tmp_path):
+    target = target_of(tmp_path, "http://app.example:8080/x", unix_socket=tmp_path / "a.sock")
+    assert target["instances"][0]["url"] == f"unix:{tmp_path}/a.sock"
+    assert target["host"] == "app.example:8080"
+    with pytest.raises(AdhocError, match="there is no socket"):
+        AdhocLoad("localhost", unix_socket=tmp_path / "a.sock").resolve()
+
+
+def test_a_file_is_sent_byte_for_byte_and_redirects_are_followed(tmp_path):
+    asked = AdhocLoad("localhost", method="POST", body_file=tmp_path / "a.bin", redirects=5)
+    request = request_of(asked.job(tmp_path))
+    assert request["body"] == {"file": f"{tmp_path}/a.bin"}
+    assert request["redirects"] == 5
+    assert "redirects" not in request_of(AdhocLoad("localhost").job(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +99,10 @@ def test_without_keepalive_each_iteration_is_new(tmp_path):
         (AdhocLoad("localhost", method="BREW"), "-m BREW"),
         (AdhocLoad("ftp://localhost"), "not a URL that can be loaded"),
         (AdhocLoad("http://localhost:port"), "is not a URL"),
-        (AdhocLoad("https://localhost"), "https cannot be loaded"),
+        (AdhocLoad("http://localhost", tls=Tls(insecure=True)), "are for https only"),
+        (AdhocLoad("https://localhost", unix_socket=Path("/a")), "--unix-socket and https exclude"),
+        (AdhocLoad("localhost", unix_socket=Path("/a"), proxy="p:1"), "--unix-socket and -x exclude"),
+        (AdhocLoad("localhost", proxy="p"), "-x p: 'http://p' is not the address of a proxy"),
         (AdhocLoad("http://"), "not a URL that can be loaded"),
         (AdhocLoad("localhost", rate_per_s=5, rate_per_user_per_s=1), "-q bounds workers"),
     ],
@@ -243,3 +280,34 @@ def test_a_percentile_among_failures_is_not_a_number(latencies, failures, percen
         assert exact > 100
     else:
         assert value == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rate_per_user_per_s": -1.0}, "-q -1"),
+        ({"rate_per_user_per_s": float("nan")}, "-q nan"),
+        ({"timeout_s": -5.0}, "-t -5"),
+        ({"timeout_s": float("nan")}, "-t nan"),
+        ({"timeout_s": 1801.0}, r"-t 1801: allowed are seconds up to 1,800"),
+        ({"threads": 99}, "-cpus '99' cannot be used: .*64"),
+        ({"users": 2_000_000, "requests": 3_000_000}, "-c '2000000' cannot be used"),
+        ({"requests": 0, "users": 1}, "-n 0"),
+        ({"duration_s": 0.0}, "-z 0s"),
+        ({"seed": -1}, "--seed -1"),
+        ({"unix_socket": Path("a" * 300)}, "--unix-socket a+: File name too long"),
+    ],
+)
+def test_nonsense_is_refused_in_the_words_of_who_wrote_it(tmp_path, options, said):
+    asked = AdhocLoad("http://127.0.0.1:9/", **options)
+
+    def prepare():
+        asked.job(tmp_path / "requests")
+        asked.resolve()
+
+    with pytest.raises(AdhocError, match=said):
+        prepare()
+
+
+def test_no_timeout_is_the_longest_that_the_engine_takes(tmp_path):
+    assert AdhocLoad("localhost", timeout_s=0.0).job(tmp_path)["workloads"][0]["timeout_us"] == 1_800_000_000

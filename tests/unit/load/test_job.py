@@ -29,7 +29,7 @@ def job(load, *, request=None, headers=None, journey=None):
         load=load, journey=journey or Journey(steps=(request or Request(name="read"),)), timeout="5s"
     )
     targets = {"app": Target("app", (Instance("app-0", "http://127.0.0.1:1"),), headers or {})}
-    return build_job(JobRequest("b01-x-a1", 7, Path("/r/requests"), "shop", workload, targets, Generator()))
+    return build_job(JobRequest("b01-x-a1", 7, Path("/r/requests"), {"shop": workload}, targets, Generator()))
 
 
 def levels(load):
