@@ -27,7 +27,9 @@ from towtank.analysis.model import (
 )
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
-from towtank.design.load_shape import step_timeouts_s
+from towtank.analysis.tables import step_label
+from towtank.design.foreign import ForeignWorkload
+from towtank.design.journey_shape import step_timeouts_s
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
@@ -123,7 +125,7 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
     records = [folder.record for folder in folders]
     chosen = counting_attempts(records)
     wanted = wanted_variables(plan)
-    step_limits = {t.id: step_timeouts_s(t.spec.workload) for t in plan.treatments}
+    step_limits = {t.id: _step_limits(t) for t in plan.treatments}
     counted = [record for record in records if record.run_id in chosen]
     gathered = _Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], {})
     for folder in folders:
@@ -134,6 +136,17 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
         if run.record.run_id in chosen:
             _take(gathered, run)
     return gathered
+
+
+def _step_limits(treatment: Treatment) -> dict[str, float]:
+    """Step → its timeout; where several workloads are driven, steps bear their names."""
+    workloads = treatment.spec.workloads
+    several = len(workloads) > 1
+    return {
+        step_label(name, step) if several else step: limit
+        for name, workload in workloads.items()
+        for step, limit in step_timeouts_s(workload).items()
+    }
 
 
 def _take(gathered: _Gathered, run: RunData) -> None:
@@ -377,7 +390,14 @@ def _meta(
         "files": dict(results.files) or dict(plan.files),
         "family": sum(c.confirmatory for c in comparisons),
         "blocks": len({run.block for run in plan.runs}),
+        "tools": _tools(plan),
     }
+
+
+def _tools(plan: Plan) -> list[str]:
+    """Other tools that made a load, without a schedule of ours."""
+    workloads = [treatment.spec.workload for treatment in plan.treatments]
+    return sorted({workload.load.tool for workload in workloads if isinstance(workload, ForeignWorkload)})
 
 
 def _versions(environment: Mapping[str, Any], records: Sequence[RunRecord]) -> dict[str, str]:

@@ -20,20 +20,28 @@ from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deploym
 from towtank.analysis.deployments import told
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
 from towtank.analysis.paired import PERMUTATION_FROM
-from towtank.design.model import Adaptive, OpenLoad
-from towtank.design.plan import Plan
+from towtank.design.foreign import IMPORTED, ForeignWorkload
+from towtank.design.model import Adaptive, ClosedLoad
+from towtank.design.plan import Plan, Treatment
 from towtank.store.run_record import Reason, RunRecord
 
 
 @dataclass(frozen=True)
 class EngineFinding:
-    """Something the load engine reported about a run: an event of source `engine`."""
+    """Something that whatever made the load reported about a run: an event of source `engine`, `driver` or `import`."""
 
     name: str
     message: str
     advice: str
+    source: str = "engine"
 
 
+_SAYS = {
+    "engine": "The load engine reported in",
+    "driver": "Of the load that another tool made in",
+    "import": "Of what was imported as",
+}
+"""Source of events → how its words are introduced."""
 FEW_BLOCKS = 6
 """With fewer blocks no exact 95 % interval of a median exists, and one odd block decides."""
 IMBALANCE = 1.5
@@ -45,6 +53,7 @@ _ENGINE_SEVERITY: dict[str, Literal["info", "warning", "serious"]] = {
     "cpu_bound": "warning",
     "out_of_descriptors": "serious",
     "out_of_ports": "serious",
+    "source_address_failed": "serious",
     "debug_build": "serious",
     "record_write_failed": "serious",
 }
@@ -190,7 +199,7 @@ def _system(treatments: Sequence[TreatmentSummary], records: Sequence[RunRecord]
 
 def engine_findings(events: pa.Table) -> tuple[EngineFinding, ...]:
     """What the load engine reported in a run, each kind once, from the run's events."""
-    rows = events.filter(pc.equal(events["source"].cast(pa.string()), "engine")).to_pylist()
+    rows = events.filter(pc.is_in(events["source"].cast(pa.string()), pa.array(list(_SAYS)))).to_pylist()
     found: dict[str, EngineFinding] = {}
     for row in rows:
         try:
@@ -198,7 +207,8 @@ def engine_findings(events: pa.Table) -> tuple[EngineFinding, ...]:
         except ValueError:
             detail = {}
         advice = detail.get("advice") if isinstance(detail, dict) else None
-        found.setdefault(row["kind"], EngineFinding(row["kind"], row["message"] or "", str(advice or "")))
+        said = EngineFinding(row["kind"], row["message"] or "", str(advice or ""), row["source"])
+        found.setdefault(row["kind"], said)
     return tuple(found.values())
 
 
@@ -212,8 +222,8 @@ def _engine(said: Mapping[str, Sequence[EngineFinding]]) -> Iterator[Finding]:
         first = cases[0][1]
         yield Finding(
             name,
-            _ENGINE_SEVERITY.get(name, "warning"),
-            f"The load engine reported in {_runs(len(cases))}: {first.message or name.replace('_', ' ')}",
+            _ENGINE_SEVERITY.get(name, "warning" if first.source == "engine" else "info"),
+            f"{_SAYS[first.source]} {_runs(len(cases))}: {first.message or name.replace('_', ' ')}",
             first.advice or "See the events of the run.",
             tuple(run_id for run_id, _ in cases),
         )
@@ -310,6 +320,14 @@ def _design(
                 "of them, and their runs lie apart in time.",
                 "Use deploy: per-block or per-run if the claim is about the way of deploying.",
             )
+    if any(_is_imported(t) for t in plan.treatments):
+        yield Finding(
+            "imported",
+            "warning",
+            "These runs were imported: how they were deployed, in which order and data state they were made, and "
+            "whether the machine and the load generator kept up is not known.",
+            "Let Towtank carry the experiment out to have all that checked; driver: k6 or locust runs the same script.",
+        )
     for message, advice, labels in _data_states(plan):
         yield Finding("data_state", "info", f"{message} ({', '.join(labels)}).", advice)
     adaptive = plan.experiment.repetitions
@@ -322,9 +340,15 @@ def _design(
         )
 
 
+def _is_imported(treatment: Treatment) -> bool:
+    workload = treatment.spec.workload
+    return isinstance(workload, ForeignWorkload) and workload.driver == IMPORTED
+
+
 def _data_states(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
-    none = [t.label for t in plan.treatments if t.spec.reset is None and t.spec.deploy != "per-run"]
-    fresh = [t.label for t in plan.treatments if t.spec.reset is None and t.spec.deploy == "per-run"]
+    ours = [t for t in plan.treatments if not _is_imported(t)]
+    none = [t.label for t in ours if t.spec.reset is None and t.spec.deploy != "per-run"]
+    fresh = [t.label for t in ours if t.spec.reset is None and t.spec.deploy == "per-run"]
     unproven = [
         t.label for t in plan.treatments
         if t.spec.reset is not None and t.spec.reset.run is not None and not t.spec.reset.verify
@@ -352,7 +376,12 @@ def _data_states(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
 def _load(plan: Plan, records: Sequence[RunRecord]) -> Iterator[Finding]:
     """How the load was made, and what follows for reading latencies."""
     closed = sorted(
-        {t.spec.workload_name for t in plan.treatments if not isinstance(t.spec.workload.load, OpenLoad)}
+        {
+            name
+            for t in plan.treatments
+            for name, workload in t.spec.workloads.items()
+            if isinstance(workload.load, ClosedLoad)
+        }
     )
     if closed:
         yield Finding(
@@ -362,7 +391,14 @@ def _load(plan: Plan, records: Sequence[RunRecord]) -> Iterator[Finding]:
             "and its latencies hide part of the waiting.",
             "Compare throughput beside latency; use an open load where arrivals do not wait for answers.",
         )
-    cold = sorted({t.spec.workload_name for t in plan.treatments if t.spec.workload.load.warmup == 0})
+    cold = sorted(
+        {
+            name
+            for t in plan.treatments
+            for name, workload in t.spec.workloads.items()
+            if workload.load.warmup == 0
+        }
+    )
     if cold:
         yield Finding(
             "no_warmup",

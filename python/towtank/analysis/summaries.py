@@ -98,18 +98,42 @@ def summarise_run(
             samples, start_us=record.window.start_us, end_us=record.window.end_us
         ),
     }
-    values |= {name: latency_value(name, latency, limit_s=limit_s) for name in names if name not in values}
+    parts = _Parts(latency, counts)
+    values |= {name: parts.value(name, limit_s=limit_s) for name in names if name not in values}
+    values |= {name: Quantity(None, reason=why) for name, why in record.unknown.items() if name in values}
     limits = step_limits_s or {}
     steps = tuple(
         (
             step,
-            {name: latency_value(name, part, limit_s=limits.get(step, limit_s)) for name in STEP_VARIABLES},
+            {
+                name: Quantity(None, reason=record.unknown[name])
+                if name in record.unknown
+                else latency_value(name, part, limit_s=limits.get(step, limit_s))
+                for name in STEP_VARIABLES
+            },
         )
         for index, step in enumerate(counts.steps)
         if (part := counts.distribution(counts.in_window & (counts.step == index))).n
     )
     summary = _summary(record, {name: values[name] for name in names}, totals, window_s, latency.n)
     return RunData(record, summary, latency, steps, counts, totals, samples)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Latencies of a run, of all workloads together and of each."""
+
+    whole: Distribution
+    counts: LatencyCounts
+
+    def value(self, name: str, *, limit_s: float) -> Quantity:
+        described = variable(name)
+        if described.workload is None:
+            return latency_value(name, self.whole, limit_s=limit_s)
+        if described.workload not in self.counts.workloads:
+            return Quantity(None, reason=f"{described.workload} was not driven")
+        mine = self.counts.in_window & self.counts.of_workload(described.workload)
+        return latency_value(described.base, self.counts.distribution(mine), limit_s=limit_s)
 
 
 def latency_value(name: str, latency: Distribution, *, limit_s: float) -> Quantity:
@@ -195,9 +219,9 @@ def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, sampl
     if collapse.value == 1.0:
         for name in values:
             described = variable(name)
-            if name in ("goodput", "throughput", "throughput_median"):
+            if described.base in ("goodput", "throughput", "throughput_median"):
                 values[name] = Quantity(0.0, reason=reason)
-            elif name == "error_ratio":
+            elif described.base == "error_ratio":
                 values[name] = Quantity(1.0, reason=reason)
             elif described.percentile is not None and not described.successes_only:
                 values[name] = Quantity(record.timeout_us * MICROSECOND_S, above=True, reason=reason)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from towtank.analysis.distribution import Distribution, IntArray
 
 BoolArray = npt.NDArray[np.bool_]
-COMPLETE_OUTCOMES = ("answered", "check:")
+COMPLETE_OUTCOMES = ("answered", "check:", "capture:", "redirect")
 """An answer that arrived completely, expected or not: what throughput counts."""
 
 
@@ -48,6 +48,24 @@ def _is(codes: npt.NDArray[np.int32], names: tuple[str, ...], name: str) -> Bool
     return np.asarray(codes == (names.index(name) if name in names else len(names)), dtype=bool)
 
 
+def step_label(workload: str, step: str) -> str:
+    """How a step is called where several workloads are driven at the same time."""
+    return f"{workload}/{step}"
+
+
+def _labelled(
+    workload: npt.NDArray[np.int32],
+    workloads: tuple[str, ...],
+    step: npt.NDArray[np.int32],
+    steps: tuple[str, ...],
+) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
+    """Steps of several workloads apart: codes and names."""
+    both = workload.astype(np.int64) * len(steps) + step
+    found, codes = np.unique(both, return_inverse=True)
+    names = tuple(step_label(workloads[one // len(steps)], steps[one % len(steps)]) for one in found)
+    return codes.astype(np.int32), names
+
+
 @dataclass(frozen=True, eq=False)
 class LatencyCounts:
     """Rows of `counts.parquet` for the variable `latency`: one array per column.
@@ -55,7 +73,9 @@ class LatencyCounts:
     Parameters
     ----------
     step : int32 array
-        Index into `steps`.
+        Index into `steps`; where several workloads are driven, a step is named ``workload/step``.
+    workload : int32 array, optional
+        Index into `workloads`.
     ok, in_window : bool arrays
     bin : int32 array
         Time bin.
@@ -70,6 +90,8 @@ class LatencyCounts:
     bin: npt.NDArray[np.int32]
     value: npt.NDArray[np.int32] | IntArray
     count: npt.NDArray[np.int32] | IntArray
+    workloads: tuple[str, ...] = ()
+    workload: npt.NDArray[np.int32] | None = None
 
     @classmethod
     def read(cls, counts: pa.Table) -> LatencyCounts:
@@ -79,15 +101,26 @@ class LatencyCounts:
         if names != ("latency",):
             rows = counts.filter(pa.array(_is(wanted, names, "latency")))
         step, steps = _codes(rows["step"])
+        workload, workloads = _codes(rows["workload"])
+        if len(workloads) > 1:
+            step, steps = _labelled(workload, workloads, step, steps)
         return cls(
             steps=steps,
             step=step,
+            workloads=workloads,
+            workload=workload,
             ok=_is(*_codes(rows["outcome_class"]), "ok"),
             in_window=np.asarray(rows["in_window"], dtype=bool),
             bin=_ints(rows["bin"], np.int32),
             value=_narrow(rows["value"]),
             count=_narrow(rows["count"]),
         )
+
+    def of_workload(self, name: str) -> BoolArray:
+        """Which rows are of a workload."""
+        if self.workload is None:
+            return np.zeros(self.ok.size, dtype=bool)
+        return _is(self.workload, self.workloads, name)
 
     def distribution(self, mask: BoolArray) -> Distribution:
         """Distribution over the rows that `mask` selects."""
@@ -148,8 +181,10 @@ class Totals:
             in_window=np.asarray(totals["in_window"], dtype=bool),
             end_second=np.asarray(ended, dtype=np.float64),
             count=_ints(totals["count"]),
-            bytes_out=_ints(totals["bytes_out"]),
-            bytes_in=_ints(totals["bytes_in"]),
+            bytes_out=_ints(
+                pc.fill_null(totals["bytes_out"], 0)
+            ),  # unknown of imported runs: `RunRecord.unknown`
+            bytes_in=_ints(pc.fill_null(totals["bytes_in"], 0)),
         )
 
     def completions(self) -> tuple[IntArray, IntArray]:

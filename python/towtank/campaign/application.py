@@ -50,6 +50,7 @@ def fingerprints(plan: Plan, root: Path, results: Path | None = None) -> dict[st
     """
     # The experiment's own files are compared as the plan, where a comment is no change.
     own = {(root / name).resolve() for name in plan.files}
+    own |= {(root / name).resolve() for t in plan.treatments for name in t.spec.files}
     applications = _Applications(
         root, frozenset(own | ({results.resolve()} if results is not None else set()))
     )

@@ -20,23 +20,28 @@ from itertools import groupby
 from pathlib import Path
 
 from towtank.campaign import application, environment
+from towtank.campaign.driving import tool_versions
 from towtank.campaign.intents import Intents, Swept
+from towtank.campaign.kept_files import keep_files
 from towtank.campaign.lifetimes import Lifetimes
 from towtank.campaign.lock import locked
 from towtank.campaign.progress import Display, RunOutline, is_usable
 from towtank.campaign.resume import Opened, open_or_create, usable
 from towtank.campaign.runner import STILL_GOOD, Frame, carry_out
 from towtank.campaign.stopping import StopRequest
+from towtank.design.foreign import ForeignWorkload
 from towtank.design.load_shape import duration_s, expected_arrivals
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan, PlannedRun
-from towtank.errors import MachineError, PlatformError
+from towtank.drivers import registry as drivers
+from towtank.errors import DriverError, MachineError, PlatformError
 from towtank.load.binary import engine_build, find_engine, require_release
 from towtank.load.job import stages
 from towtank.platforms import registry
 from towtank.platforms.base import Platform
 from towtank.store import Results
 from towtank.store.files import explained
+from towtank.store.layout import ResultsLayout
 from towtank.units import format_bytes
 
 LEAST_ROOM_BYTES = 64 * 2**20
@@ -102,7 +107,7 @@ def run_campaign(
     """
     engine = engine_build(find_engine())
     require_release(engine)
-    captured = environment.capture(engine, application.fingerprints(plan, root, folder))
+    captured = environment.capture(engine, application.fingerprints(plan, root, folder), tool_versions(plan))
     with locked(folder):
         swept = Intents(folder).sweep(lambda name, token: create_platform(name).sweep(token))
         for left in swept:
@@ -110,6 +115,7 @@ def run_campaign(
         opened = open_or_create(folder, plan, captured, force_new=force_new)
         if opened.moved_aside is not None:
             display.note(f"older results are in {opened.moved_aside}")
+        keep_files(opened.plan, root, ResultsLayout(folder).files)
         intents = Intents(folder)
         lifetimes = Lifetimes(folder, root, intents, stop, create_platform)
         with explained(folder, still_good=STILL_GOOD), lifetimes:
@@ -166,8 +172,8 @@ class _Campaign:
         """One attempt of one planned run."""
         self._frame.stop()
         treatment = self._plan.treatment(planned.treatment_id)
-        load = treatment.spec.workload.load
-        self._check_room(expected_arrivals(load) or 0.0)
+        loads = [workload.load for workload in treatment.spec.workloads.values()]
+        self._check_room(sum(expected_arrivals(load) or 0.0 for load in loads))
         self._results.reload()
         attempt = self._results.next_attempt(planned.id)
         total = len(self._plan.runs)
@@ -175,7 +181,7 @@ class _Campaign:
         self._frame.display.run(
             RunOutline(
                 f"{planned.id}-a{attempt}", treatment.label, planned.block, number, total,
-                sum(map(self._is_open, self._plan.runs)), duration_s(load), stages(load),
+                sum(map(self._is_open, self._plan.runs)), max(map(duration_s, loads)), stages(loads[0]),
             )
         )  # fmt: skip
         record = carry_out(self._frame, planned, treatment, attempt)
@@ -220,6 +226,7 @@ class _Campaign:
         PlatformError
         """
         problems: dict[str, None] = {}
+        missing: dict[str, None] = {}
         needed = {planned.treatment_id for planned in self._plan.runs if self._is_open(planned)}
         for treatment in self._plan.treatments:
             if treatment.id in needed:
@@ -227,6 +234,12 @@ class _Campaign:
                 platform = self._create_platform(config.platform)
                 for problem in platform.check(config, self._frame.root):
                     problems[f"deployment {treatment.spec.deployment_name}: {problem}"] = None
+                workload = treatment.spec.workload
+                if isinstance(workload, ForeignWorkload):
+                    for problem in drivers.create(workload.driver).check(workload.config, self._frame.root):
+                        missing[f"workload {treatment.spec.workload_name}: {problem}"] = None
+        if missing:
+            raise DriverError("\n".join(missing), hint="nothing was started")
         if problems:
             raise PlatformError("\n".join(problems), hint="nothing was started")
 

@@ -21,7 +21,11 @@ _MEMORY_STEP = 64 * 2**20
 _NOT_COMPARED = ("boot_id", "digest", "captured_utc", "schema_version")
 
 
-def capture(engine: EngineBuild, applications: Mapping[str, str] | None = None) -> dict[str, Any]:
+def capture(
+    engine: EngineBuild,
+    applications: Mapping[str, str] | None = None,
+    tools: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Describe this machine and these versions.
 
     Parameters
@@ -29,6 +33,8 @@ def capture(engine: EngineBuild, applications: Mapping[str, str] | None = None) 
     engine : EngineBuild
     applications : mapping, optional
         Deployment name → fingerprint of the application that it runs (`campaign.application`).
+    tools : mapping, optional
+        Other load generators that drive workloads → their versions.
 
     Returns
     -------
@@ -42,6 +48,7 @@ def capture(engine: EngineBuild, applications: Mapping[str, str] | None = None) 
             "towtank": towtank.__version__,
             "engine": engine.version,
             "python": platform.python_version(),
+            **(tools or {}),
         },
         "engine": {"version": engine.version, "profile": engine.profile, "build": engine.line},
         "applications": dict(applications or {}),

@@ -17,11 +17,13 @@ import pyarrow.dataset as ds
 
 from towtank.campaign import machine
 from towtank.campaign.validity import EVENT_KINDS, Observation
-from towtank.load.engine import Done, Ready
+from towtank.load.engine import COMPACT_FAILED, Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
 
-_RESOURCE_FINDINGS = ("out_of_descriptors", "out_of_ports", "out_of_connections")
+_RESOURCE_FINDINGS = ("out_of_descriptors", "out_of_ports", "out_of_connections", "source_address_failed")
+
+_RECORD_FINDINGS = ("record_write_failed", COMPACT_FAILED)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def of_engine(
         yield Observation("arrivals_unaccounted", missing)
     on_disk = sum(int(file.get("rows") or 0) for file in done.files)
     yield Observation("records_lost", abs(rows - on_disk))
-    failed = [f for f in findings if f.get("name") == "record_write_failed"]
+    failed = [f for f in findings if f.get("name") in _RECORD_FINDINGS]
     if failed and rows == on_disk:
         yield Observation("records_lost", 1, str(failed[0].get("message", "")))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from towtank.campaign import evidence, hooks, machine
+from towtank.campaign.driving import Drove, ForeignDrive
 from towtank.campaign.intents import Intents
 from towtank.campaign.lifetimes import Lifetimes, Slot
 from towtank.campaign.logs import LogMarks
@@ -27,8 +28,10 @@ from towtank.campaign.settle import Settled, settle
 from towtank.campaign.stopping import StopRequest
 from towtank.campaign.validity import Observation, judge
 from towtank.clock import RunClock, boot_id
-from towtank.design.load_shape import duration_s, longest_timeout_s
-from towtank.design.model import Request, Step, TreatmentSpec
+from towtank.design.foreign import ForeignWorkload
+from towtank.design.journey_shape import longest_timeout_s, makes_one_request
+from towtank.design.load_shape import duration_s
+from towtank.design.model import TreatmentSpec
 from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
 from towtank.load.binary import EngineBuild
@@ -37,6 +40,7 @@ from towtank.load.job import JobRequest, build_job, masked, stages
 from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, SystemEvent, Target
 from towtank.store import RunWriter
 from towtank.store.files import explained
+from towtank.store.layout import ResultsLayout
 from towtank.store.run_record import ClockRecord, RunRecord, StageWindow, Window
 from towtank.telemetry.base import Event
 
@@ -88,6 +92,7 @@ class _Seen:
     deployment: dict[str, Any] = field(default_factory=dict)
     ready: Ready | None = None
     done: Done | None = None
+    drove: Drove | None = None
     findings: Sequence[Mapping[str, Any]] = ()
     zero_ns: int | None = None
     during: machine.Interval | None = None
@@ -113,12 +118,13 @@ def carry_out(frame: Frame, planned: PlannedRun, treatment: Treatment, attempt: 
     spec = treatment.spec
     writer = RunWriter.create(
         frame.results, planned, attempt, experiment=frame.experiment, treatment_label=treatment.label,
-        levels=treatment.levels, workload=spec.workload_name, load_model=spec.workload.load.model,
-        timeout_us=round(longest_timeout_s(spec.workload) * 1e6), versions=dict(frame.versions),
+        levels=treatment.levels, workload=spec.drive, load_model=spec.load_model,
+        timeout_us=round(max(map(longest_timeout_s, spec.workloads.values())) * 1e6), versions=dict(frame.versions),
         environment_digest=frame.environment_digest,
         stages=tuple(
-            StageWindow(workload=spec.workload_name, name=s.name, start_us=s.start_us, end_us=s.end_us)
-            for s in stages(spec.workload.load)
+            StageWindow(workload=name, name=s.name, start_us=s.start_us, end_us=s.end_us)
+            for name, workload in spec.workloads.items()
+            for s in stages(workload.load)
         ),
     )  # fmt: skip
     with writer:
@@ -227,6 +233,10 @@ class _Attempt:
             raise PlatformError(f"{slot.name} has no deployment to drive a load against")
         self._targets = dict(slot.targets)
         begun_ns = time.monotonic_ns()
+        if isinstance(self._spec.workload, ForeignWorkload):
+            self._drive_foreign(slot, self._spec.workload)
+            self._look_back(slot, begun_ns)
+            return
         mask = deployment.mask if isinstance(deployment, KeepsSecrets) else str
         job = self._job(slot)
         kept = masked(job, mask)
@@ -247,6 +257,31 @@ class _Attempt:
             finally:
                 self._seen.findings = engine.findings
         self._look_back(slot, begun_ns)
+
+    def _drive_foreign(self, slot: Slot, workload: ForeignWorkload) -> None:
+        """Let another tool drive the load, and take its requests in; failing to is the tool's user to mend."""
+        seen, stop, writer = self._seen, self._frame.stop, self._writer
+        with self._frame.intents.during("engine", writer.record.run_id) as intent:
+            drive = ForeignDrive(
+                workload, self._spec.workload_name, targets=slot.targets, root=self._frame.root,
+                run=writer.layout.path, logs=self._logs, generator=self._spec.generator,
+            )  # fmt: skip
+            observing = Observing(self._spec.observe, slot.targets, own_pids=(os.getpid(),))
+            observing.start()
+            try:
+                if not self._settle(slot):
+                    return
+                before = machine.now()
+                self._frame.display.phase("load")
+                with self._timed("drive"):
+                    drive.run(self._frame.engine.path, intent.token, cancelled=stop)
+                seen.during = machine.between(before, machine.now())
+                with self._timed("collect"):
+                    seen.drove = drive.collect(writer.layout.requests)
+                seen.zero_ns = seen.drove.zero_ns
+                seen.observations += seen.drove.observations
+            finally:
+                seen.observed = observing.stop(RunClock(seen.zero_ns or time.monotonic_ns()))
 
     def _load(self, engine: EngineProcess, slot: Slot) -> None:
         """Settle, then the load itself; telemetry watches from before, on negative run times."""
@@ -309,20 +344,24 @@ class _Attempt:
 
     def _job(self, slot: Slot) -> dict[str, Any]:
         spec = self._spec
+        if isinstance(spec.workload, ForeignWorkload):
+            raise TypeError(f"workload {spec.workload_name!r} is not the engine's")
         return build_job(
             JobRequest(
                 run_id=self._writer.record.run_id, seed=self._planned.seed,
-                output=self._writer.layout.request_logs.absolute(), workload_name=spec.workload_name,
-                workload=spec.workload, targets=slot.targets, generator=spec.generator,
+                output=self._writer.layout.request_logs.absolute(), workloads=spec.driven,
+                targets=slot.targets, generator=spec.generator,
+                files=(ResultsLayout(self._frame.results).files.absolute(), self._frame.root.absolute()),
             )
         )  # fmt: skip
 
     def _longest_s(self, ready: Ready) -> float:
         """When an engine that has not finished counts as lost."""
-        load = self._spec.workload.load
-        timeout = longest_timeout_s(self._spec.workload)
-        graceful = getattr(load, "graceful", 0.0)
-        return START_AHEAD_S + duration_s(load) + graceful + timeout + flush_timeout_s(ready.due or 0)
+        workloads = self._spec.workloads.values()
+        longest = max(
+            duration_s(w.load) + getattr(w.load, "graceful", 0.0) + longest_timeout_s(w) for w in workloads
+        )
+        return START_AHEAD_S + longest + flush_timeout_s(ready.due or 0)
 
     def _on_progress(self, progress: Progress) -> None:
         self._frame.display.load(progress)
@@ -333,7 +372,7 @@ class _Attempt:
         """Judge the run, and complete its folder."""
         self._frame.display.phase("keep")
         seen, writer = self._seen, self._writer
-        window = _window(seen.done)
+        window = _window(seen.done) if seen.drove is None else seen.drove.window
         clock = RunClock(seen.zero_ns) if seen.zero_ns is not None else None
         if seen.observed is not None:
             writer.write_samples(seen.observed.samples)
@@ -346,6 +385,7 @@ class _Attempt:
                 "window": window,
                 "verdicts": verdicts,
                 "failure": seen.failure,
+                "unknown": dict(seen.drove.unknown) if seen.drove is not None else {},
                 "engine": self._engine_facts(),
                 "deployment": seen.deployment,
                 "telemetry": seen.observed.facts if seen.observed is not None else {},
@@ -363,7 +403,8 @@ class _Attempt:
         found: list[Observation] = []
         outcomes = evidence.Outcomes()
         if seen.done is not None and seen.ready is not None:
-            one_step = _one_request_per_iteration(self._spec)
+            driven = self._spec.driven.values()
+            one_step = bool(driven) and all(makes_one_request(w.journey) for w in driven)
             found += evidence.of_engine(seen.done, seen.findings, seen.ready, one_step=one_step)
         if seen.during is not None and seen.settled is not None:
             found += evidence.of_machine(seen.settled.baseline, seen.during, self._targets.values())
@@ -380,7 +421,8 @@ class _Attempt:
     def _all_events(self, clock: RunClock | None) -> list[Event]:
         """Events of all sources on the run clock, oldest first."""
         seen = self._seen
-        events = [*seen.events, *(seen.observed.events if seen.observed is not None else ())]
+        drove = seen.drove.events if seen.drove is not None else ()
+        events = [*seen.events, *drove, *(seen.observed.events if seen.observed is not None else ())]
         for finding in seen.findings:
             detail = {key: value for key, value in finding.items() if key not in ("event", "t_us", "message")}
             events.append(
@@ -411,6 +453,8 @@ class _Attempt:
     def _engine_facts(self) -> dict[str, Any]:
         seen = self._seen
         facts: dict[str, Any] = {"version": self._frame.engine.version, "profile": self._frame.engine.profile}
+        if seen.drove is not None:
+            facts |= {"driver": dict(seen.drove.facts)}
         if seen.ready is not None:
             ready = seen.ready
             facts |= {
@@ -453,20 +497,6 @@ def _needs_address(run: str | Sequence[str] | None) -> bool:
     """Whether a reset asks the deployment itself, so that it can only come after deploying."""
     words = [run] if isinstance(run, str) else list(run or ())
     return any("{url." in word for word in words)
-
-
-def _one_request_per_iteration(spec: TreatmentSpec) -> bool:
-    """Whether every arrival makes exactly one row, so that arrivals and rows must be equal."""
-
-    def requests(steps: Sequence[Step]) -> set[int]:
-        """How many requests these steps may make; more than one is just 2."""
-        counts = {0}
-        for step in steps:
-            own = {1} if isinstance(step, Request) else set().union(*(requests(o.steps) for o in step.choose))
-            counts = {min(2, before + now) for before in counts for now in own}
-        return counts
-
-    return requests(spec.workload.journey.steps) == {1}
 
 
 def _window(done: Done | None) -> Window | None:

@@ -123,7 +123,7 @@ REASONS: dict[str, ReasonKind] = _kinds(
     ),
     ReasonKind(
         "engine_out_of_resources", "instrument", None, 0.0, "count",
-        "kinds of what the engine ran out of: file descriptors, local ports, connections; its requests were not sent",
+        "kinds of what the engine ran out of: descriptors, ports, connections, source addresses; not all was sent",
         "the engine ran out of descriptors, local ports or connections",
         "raise `ulimit -n` or widen net.ipv4.ip_local_port_range (see `towtank doctor`), or set max_in_flight",
         hides=_GOODPUT,
@@ -171,6 +171,25 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "the engine is not a release build",
         "the engine is a debug build",
         "build it with `cargo build --release`",
+    ),
+    # --- instrument: another tool's load ------------------------------------------------------------------
+    ReasonKind(
+        "tool_left_out", "instrument", 0.0, None, "flag",
+        "another tool made the load and leaves requests out of what it writes",
+        "what the other tool wrote is not the whole load",
+        "use an output of it that holds every request, or let Towtank's engine drive the load",
+    ),
+    ReasonKind(
+        "driver_cpu_bound", "instrument", 0.80, 0.95, "ratio",
+        "share of the cores that the tool driving the load can use, in its busiest second",
+        "the tool that drives the load used {value} of its cores in its busiest second (limit {threshold})",
+        "lower the load, give it more cores (generator.cpus), or let Towtank's engine drive it",
+    ),
+    ReasonKind(
+        "driver_failed", "instrument", None, 0.0, "flag",
+        "the tool that drives the load ended with an error before it had carried it out",
+        "the tool that drives the load failed",
+        "its own words are in the run's logs; try the script by hand",
     ),
     # --- instrument: telemetry and clocks ----------------------------------------------------------------
     ReasonKind(

@@ -121,7 +121,8 @@ def write_totals(requests: Path, target: Path, *, window: Window | None) -> int:
     query = f"""
         SELECT workload, step, outcome, status, instance, {inside} AS in_window,
             floor(scheduled_us / 1e6)::INTEGER AS second,
-            floor((scheduled_us + lag_us + wait_us + coalesce(ttfb_us, 0) + after_ttfb_us) / 1e6)::INTEGER
+            floor((scheduled_us + coalesce(lag_us, 0) + coalesce(wait_us, 0) + coalesce(ttfb_us, 0) + after_ttfb_us)
+                / 1e6)::INTEGER
                 AS end_second,
             count(*)::BIGINT AS count, sum(bytes_out)::BIGINT AS bytes_out, sum(bytes_in)::BIGINT AS bytes_in
         FROM read_parquet(?, hive_partitioning = false) GROUP BY ALL ORDER BY ALL"""  # noqa: S608 - fixed text
@@ -290,7 +291,9 @@ def _values(batch: pa.RecordBatch) -> dict[str, tuple[Int64s, npt.NDArray[np.boo
     total = ttfb + after  # without a first byte `after` is the whole total, and ttfb is null, here 0
     latency = lag + wait + np.where(has_total, total, 0)
     return {
-        "latency": (latency, has_lag),
+        # Every request has one, also where no schedule is known (another tool's requests: from the actual start), and
+        # where a failure has no time at all: it ranks above every success, whatever its value.
+        "latency": (latency, np.ones(len(latency), dtype=bool)),
         "total": (total, has_total),
         "ttfb": (ttfb, has_ttfb),
         "connect": column("connect_us"),

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from towtank.errors import QueryError, ResultsError
-from towtank.store import engine_log, schemas
+from towtank.store import engine_log, schemas, trace_ids
 from towtank.store.duck import DEFAULT_THREADS, connect
 from towtank.store.files import explained, pattern_free
 from towtank.store.guard import check_reads_only
@@ -126,6 +126,7 @@ class Database:
 
     def close(self) -> None:
         """Let go of memory and temporary files; can be repeated."""
+        trace_ids.unregister(self._connection)
         self._connection.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -163,6 +164,7 @@ class Database:
 
     def _build(self) -> None:
         runs = self.results.runs("all")
+        trace_ids.register(self._connection)
         self._connection.execute("CREATE SCHEMA store")
         self._connection.register("runs_arrow", runs_table([run.record for run in runs]))
         self._connection.execute(

@@ -35,6 +35,7 @@ NONE_U32 = 2**32 - 1
 """This phase did not happen."""
 NONE_INSTANCE = 2**16 - 1
 REUSED, WARMUP, COLD_KNOWN, COLD, HTTP2 = 1, 2, 4, 8, 16
+REDIRECTS_SHIFT = 5
 
 ROW = np.dtype(
     [
@@ -260,6 +261,7 @@ def _resolve(rows: Rows, names: dict[str, dict[int, str]]) -> pa.RecordBatch:
         columns[column] = rows[column].astype(np.int32)
     flags = rows["flags"]
     columns["http_version"] = _texts((flags & HTTP2) != 0, {0: "1.1", 1: "2"}, None)
+    columns["redirects"] = (flags >> REDIRECTS_SHIFT).astype(np.int32)
     columns["reused"] = (flags & REUSED) != 0
     columns["warmup"] = (flags & WARMUP) != 0
     columns["cold"] = pa.array((flags & COLD) != 0, mask=(flags & COLD_KNOWN) == 0)

@@ -224,10 +224,11 @@ class Results:
         if self.layout.experiment.is_file():
             found[self.layout.experiment.name] = self.layout.experiment.read_text("utf-8", errors="replace")
         if self.layout.files.is_dir():
+            included = self.plan.files  # feeds and bodies are kept there too, and may be large
             for path in sorted(p for p in self.layout.files.rglob("*") if p.is_file() and not p.is_symlink()):
-                found[path.relative_to(self.layout.files).as_posix()] = path.read_text(
-                    "utf-8", errors="replace"
-                )
+                name = path.relative_to(self.layout.files).as_posix()
+                if name in included:
+                    found[name] = path.read_text("utf-8", errors="replace")
         return found
 
     def runs(

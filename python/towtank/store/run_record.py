@@ -88,11 +88,13 @@ class RunRecord(Record):
     window: Window | None = None
     stages: tuple[StageWindow, ...] = ()
     workload: str = ""
-    load_model: Literal["open", "closed"] = "open"
+    load_model: Literal["open", "closed", "foreign", "mixed"] = "open"
     timeout_us: int = 0
     bin_us: int = 1_000_000
     verdicts: Verdicts | None = None
     failure: str | None = None
+    unknown: dict[str, str] = {}
+    """Response variable of which nothing can be said → why."""
     engine: dict[str, Any] = {}
     deployment: dict[str, Any] = {}
     telemetry: dict[str, Any] = {}

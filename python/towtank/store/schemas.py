@@ -27,6 +27,7 @@ REQUESTS = pa.schema(
         ("worker", pa.int32()),
         ("attempt", pa.int32()),
         ("http_version", pa.string()),
+        ("redirects", pa.int32()),
         ("reused", pa.bool_()),
         ("warmup", pa.bool_()),
         ("cold", pa.bool_()),
@@ -109,14 +110,20 @@ def outcome_class(outcome: str) -> str:
         return "ok"
     if outcome in ("not_sent", "interrupted"):
         return outcome
+    if outcome == "template":  # the journey had nothing to send
+        return "not_sent"
     prefix = outcome.partition(":")[0]
-    return prefix if prefix in ("check", "timeout") else "error"
+    if prefix in ("check", "capture", "redirect"):  # a whole answer, and not the expected one
+        return "check"
+    return "timeout" if prefix == "timeout" else "error"
 
 
 OUTCOME_CLASS_SQL = """CASE
     WHEN outcome = 'answered' THEN 'ok'
     WHEN outcome IN ('not_sent', 'interrupted') THEN outcome
-    WHEN split_part(outcome, ':', 1) IN ('check', 'timeout') THEN split_part(outcome, ':', 1)
+    WHEN outcome = 'template' THEN 'not_sent'
+    WHEN split_part(outcome, ':', 1) IN ('check', 'capture', 'redirect') THEN 'check'
+    WHEN split_part(outcome, ':', 1) = 'timeout' THEN 'timeout'
     ELSE 'error'
 END"""
 """`outcome_class` for DuckDB; a test holds the two together."""

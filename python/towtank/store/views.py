@@ -56,7 +56,10 @@ RUNS = {
     "finished_utc": ("TIMESTAMP", "when it was complete, UTC"),
     "load_start_utc": ("TIMESTAMP", "zero of the run clock, UTC"),
     "workload": ("VARCHAR", "name of the workload"),
-    "load_model": ("VARCHAR", "`open` or `closed`"),
+    "load_model": (
+        "VARCHAR",
+        "`open`, `closed`, `mixed` where workloads side by side differ, or `foreign`: another tool made the load",
+    ),
     "timeout_us": ("BIGINT", "the longest timeout of any step, µs"),
     "window_start_us": ("BIGINT", "end of the warm-up on the run clock, µs"),
     "window_end_us": ("BIGINT", "end of the schedule on the run clock, µs"),
@@ -82,11 +85,15 @@ RUNS = {
 }
 """Fixed columns of `runs`; after them comes one column per factor."""
 
+_TRACED = 'f.run_id, r.workload, r.worker, r."user", r.iteration, r.step, r.scheduled_us'
+"""What ids of traces follow from: `trace_ids.COLUMNS`."""
 _REQUEST_SQL = {
     "total_us": "(coalesce(r.ttfb_us, 0)::BIGINT + r.after_ttfb_us)",
     "in_window": """CASE WHEN f.window_start_us IS NULL THEN NOT r.warmup
         ELSE r.scheduled_us >= f.window_start_us AND r.scheduled_us < f.window_end_us END""",
-    "trace_id": """md5(concat_ws('|', 'towtank-trace-1', f.seed, f.run_id, r.worker, r."user", r.iteration, r.step))""",
+    "trace_id": f"towtank_trace_id({_TRACED})",
+    "parent_id": f"towtank_parent_id({_TRACED})",
+    "trace_draw": f"towtank_trace_draw({_TRACED})",
 }
 
 REQUESTS = View(
@@ -95,15 +102,24 @@ REQUESTS = View(
     {
         **_RUN,
         "scheduled_us": ("BIGINT", "when it was due on the run clock, µs"),
-        "lag_us": ("INTEGER", "due → picked up by the engine: the instrument's share, µs"),
-        "wait_us": ("INTEGER", "picked up → a connection was free: backpressure, µs"),
+        "lag_us": (
+            "INTEGER",
+            "due → picked up by the engine: the instrument's share, µs; null: another tool, not known",
+        ),
+        "wait_us": (
+            "INTEGER",
+            "picked up → a connection was free: backpressure, µs; null: not known apart from the total",
+        ),
         "dns_us": ("INTEGER", "name resolution, µs; null: did not happen"),
         "connect_us": ("INTEGER", "TCP connect, µs; null on a reused connection"),
         "tls_us": ("INTEGER", "TLS handshake, µs; null: did not happen"),
         "ttfb_us": ("INTEGER", "started → first byte of the answer, µs; includes dns, connect, tls"),
         "after_ttfb_us": ("INTEGER", "first byte → end, µs; the whole total when there was no first byte"),
         "total_us": ("BIGINT", "started → end, µs; null when never sent"),
-        "latency_us": ("BIGINT", "due → end = lag + wait + total, µs; lag + wait when never sent"),
+        "latency_us": (
+            "BIGINT",
+            "due → end = lag + wait + total, µs; lag + wait when never sent; start → end where no schedule is known",
+        ),
         "status": ("INTEGER", "HTTP status; null without an answer"),
         "outcome": (
             "VARCHAR",
@@ -123,24 +139,36 @@ REQUESTS = View(
         "worker": ("INTEGER", "thread of the engine"),
         "attempt": ("INTEGER", "0 = the first"),
         "http_version": ("VARCHAR", "`1.1` or `2`"),
+        "redirects": ("INTEGER", "redirects that were followed: the row is of all hops"),
         "reused": ("BOOLEAN", "went over a connection that had served before"),
         "warmup": ("BOOLEAN", "due before the end of the warm-up"),
         "cold": ("BOOLEAN", "waited for an instance to start; null: not known"),
-        "trace_id": ("VARCHAR", "32 hex digits, recomputed: see below"),
+        "trace_id": (
+            "VARCHAR",
+            "32 hex digits, recomputed: see below; null where the iteration is not known",
+        ),
+        "parent_id": ("VARCHAR", "16 hex digits: the span of the request itself"),
+        "trace_draw": (
+            "DOUBLE",
+            "0 to 1: the request carried a `traceparent` where this is under the share asked for",
+        ),
     },
     f"""SELECT {_RUN_SQL}, r.scheduled_us, r.lag_us, r.wait_us, r.dns_us, r.connect_us, r.tls_us, r.ttfb_us,
         r.after_ttfb_us, {_REQUEST_SQL["total_us"]} AS total_us,
-        r.lag_us::BIGINT + r.wait_us + coalesce({_REQUEST_SQL["total_us"]}, 0) AS latency_us,
+        CASE WHEN r.lag_us IS NULL THEN {_REQUEST_SQL["total_us"]}
+            ELSE r.lag_us::BIGINT + r.wait_us + coalesce({_REQUEST_SQL["total_us"]}, 0) END AS latency_us,
         r.status, r.outcome, {OUTCOME_CLASS_SQL} AS outcome_class, r.outcome = 'answered' AS ok,
         {_REQUEST_SQL["in_window"]} AS in_window, r.bytes_out, r.bytes_in, r.workload, r.step, r.target, r.instance,
-        r."user", r.iteration, r.worker, r.attempt, r.http_version, r.reused, r.warmup, r.cold,
-        {_REQUEST_SQL["trace_id"]} AS trace_id
+        r."user", r.iteration, r.worker, r.attempt, r.http_version, r.redirects, r.reused,
+        r.warmup, r.cold,
+        {_REQUEST_SQL["trace_id"]} AS trace_id, {_REQUEST_SQL["parent_id"]} AS parent_id,
+        {_REQUEST_SQL["trace_draw"]} AS trace_draw
     FROM {{files}} r JOIN store.files f ON r.filename = f.path""",  # noqa: S608 - fixed text
 )
 
 ITERATIONS = View(
     "iterations",
-    "One row a journey of one virtual user: its requests taken together.",
+    "One row a journey of one virtual user: its requests taken together; none where they cannot be told apart.",
     {
         **_RUN,
         "workload": ("VARCHAR", "name of the workload"),
@@ -158,7 +186,8 @@ ITERATIONS = View(
         min(scheduled_us) AS scheduled_us, max(scheduled_us + latency_us) - min(scheduled_us) AS journey_us,
         bool_and(ok) AS ok, coalesce(arg_min(outcome, scheduled_us) FILTER (NOT ok), 'answered') AS outcome,
         arg_min(in_window, scheduled_us) AS in_window
-    FROM requests GROUP BY run_id, treatment_id, block, instrument, valid, workload, worker, "user", iteration""",
+    FROM requests WHERE iteration IS NOT NULL
+    GROUP BY run_id, treatment_id, block, instrument, valid, workload, worker, "user", iteration""",
 )
 
 SAMPLES = View(

@@ -195,3 +195,27 @@ def test_long_runs_are_drawn_in_long_bins():
     assert frame["bin_s"].unique().tolist() == [10.0]
     assert len(frame) == 100
     assert (frame["requests_per_s"] == 2).all()
+
+
+def test_one_of_two_workloads():
+    """Bare variables count all requests; those of one workload only its own, and its steps bear its name."""
+    shop = [Req(1_500_000 + i, 1000 * (i + 1), step="get") for i in range(10)]
+    wiki = [Req(1_600_000 + i, 500_000, step="get", workload="wiki") for i in range(8)]
+    wiki += [Req(1_700_000 + i, 2_000_000, "timeout:body", None, workload="wiki") for i in range(2)]
+    asked = ("median[shop]", "goodput[wiki]", "p50[wiki]", "requests[shop]", "p95[batch]")
+    run = summarise_run(FakeRun([*shop, *wiki]), wanted=asked, step_limits_s={"wiki/get": 2.0})
+    values = run.summary.values
+    assert values["requests"].value == 20
+    assert values["requests[shop]"].value == 10
+    assert values["median[shop]"].value == pytest.approx(0.0055)
+    assert values["p50[wiki]"].value == pytest.approx(0.5)
+    assert values["goodput[wiki]"].value == pytest.approx(0.8)
+    assert values["p95[batch]"].value is None
+    assert values["p95[batch]"].reason == "batch was not driven"
+    assert [name for name, _ in run.steps] == ["shop/get", "wiki/get"]
+
+
+def test_a_single_workload_may_be_named_too():
+    run = summarise_run(FakeRun([Req(1_500_000, 1000)]), wanted=("p95[shop]",))
+    assert run.summary.values["p95[shop]"] == run.summary.values["p95"]
+    assert [name for name, _ in run.steps] == ["get"]

@@ -98,6 +98,12 @@ def test_lost_rows_are_found(bench):
     assert bench.verdicts()["b01-one-a1"].startswith("invalid/")
 
 
+def test_records_that_the_engine_could_not_put_together_are_lost(bench):
+    bench.engine(b01_one_a1={"finding": "compact_failed"})
+    bench.run(make_plan(blocks=1))
+    assert bench.verdicts()["b01-one-a1"].startswith("invalid/")
+
+
 @pytest.mark.parametrize(
     ("kind", "word"), [("crashed", "collapsed"), ("oom_killed", "collapsed"), ("restarted", "degraded")]
 )

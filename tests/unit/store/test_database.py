@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -133,25 +132,42 @@ def test_iterations_are_journeys(database, stored):
 
 
 def test_trace_ids_are_the_documented_hash(database, stored):
-    """The function is a contract with the engine: docs/results.md writes it down."""
+    """The function is a contract with the engine: docs/job.md writes it down."""
     run = Results.open(stored).attempts("b01-one")[0]
     row = run.requests().head(1).to_pylist()[0]
-    text = "|".join(
-        str(part)
-        for part in (
-            "towtank-trace-1", run.record.seed, run.run_id, row["worker"], row["user"], row["iteration"], row["step"],
-        )
-    )  # fmt: skip
-    expected = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
-    [(found,)] = ask(
+    [(trace, parent, draw)] = ask(
         database,
-        f"SELECT trace_id FROM requests WHERE run_id = '{run.run_id}' AND \"user\" = {row['user']} "
-        f"AND iteration = {row['iteration']} AND step = '{row['step']}'",
+        f"SELECT trace_id, parent_id, trace_draw FROM requests WHERE run_id = '{run.run_id}' "
+        f"AND \"user\" = {row['user']} AND iteration = {row['iteration']} AND step = '{row['step']}'",
     )
-    assert found == expected
-    assert len(found) == 32
+    assert trace == f"{documented(run.run_id, row, 1):016x}{documented(run.run_id, row, 2):016x}"
+    assert parent == f"{documented(run.run_id, row, 3):016x}"
+    assert draw == (documented(run.run_id, row, 0) >> 11) / 2**53
     [(total, distinct)] = ask(database, "SELECT count(*), count(DISTINCT trace_id) FROM requests")
     assert total == distinct
+
+
+def documented(run_id, row, number):
+    """h(n) as docs/job.md writes it, one step after the other."""
+    mask = 2**64 - 1
+
+    def fnv(text):
+        state = 0xCBF29CE484222325
+        for byte in text.encode():
+            state = (state ^ byte) * 0x100000001B3 & mask
+        return state
+
+    def mix(word):
+        word = word + 0x9E3779B97F4A7C15 & mask
+        word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & mask
+        word = (word ^ word >> 27) * 0x94D049BB133111EB & mask
+        return word ^ word >> 31
+
+    parts = (fnv(run_id), fnv(row["workload"]), row["worker"], row["user"], row["iteration"], fnv(row["step"]),
+             row["scheduled_us"])  # fmt: skip
+    for part in parts:
+        number = mix(number ^ part & mask)
+    return number
 
 
 def test_samples_and_events(database):

@@ -33,7 +33,7 @@ ROWS = st.lists(
             "workload": st.sampled_from(["shop", "other"]), "step": st.sampled_from(["list", "read"]),
             "target": st.just("app"), "instance": st.none() | st.sampled_from(["app-0", "app-1"]),
             "user": U31, "iteration": U31, "worker": st.integers(0, 255), "attempt": st.integers(0, 255),
-            "http_version": st.sampled_from(["1.1", "2"]),
+            "http_version": st.sampled_from(["1.1", "2"]), "redirects": st.integers(0, 7),
             "reused": st.booleans(), "warmup": st.booleans(), "cold": st.none() | st.booleans(),
         }
     ),
@@ -61,7 +61,17 @@ def test_log_and_parquet_of_the_same_rows_are_equal(rows, tmp_path_factory):
 @pytest.fixture(scope="module")
 def log(tmp_path_factory) -> tuple[bytes, pa.Table]:
     rows = {f.name: [None] * 20 for f in schemas.REQUESTS}
-    numbers = ("lag_us", "wait_us", "bytes_out", "bytes_in", "iteration", "user", "worker", "attempt")
+    numbers = (
+        "lag_us",
+        "wait_us",
+        "bytes_out",
+        "bytes_in",
+        "iteration",
+        "user",
+        "worker",
+        "attempt",
+        "redirects",
+    )
     rows |= {name: [0] * 20 for name in numbers}
     rows |= {
         "scheduled_us": list(range(20)),
@@ -175,7 +185,7 @@ def test_the_engine_compacts_to_the_same_table(tmp_path):
             "tls_us": None, "ttfb_us": 50 + i, "after_ttfb_us": 7, "status": 200 if i % 4 else None,
             "outcome": "answered" if i % 4 else "reset", "bytes_out": 10, "bytes_in": 20 * i, "workload": "shop",
             "step": ["list", "read"][i % 2], "target": "app", "instance": "app-0" if i % 5 else None, "user": i,
-            "iteration": 0, "worker": 0, "attempt": 0, "http_version": "1.1", "reused": i % 3 == 0,
+            "iteration": 0, "worker": 0, "attempt": 0, "http_version": "1.1", "redirects": i % 8, "reused": i % 3 == 0,
             "warmup": i < 10, "cold": None if i % 2 else i % 4 == 0,
         }
         for i in range(5000)

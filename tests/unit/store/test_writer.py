@@ -22,7 +22,8 @@ ROWS = {
     "tls_us": [None] * 3, "ttfb_us": [10, 20, None], "after_ttfb_us": [1, 2, 30], "status": [200, 200, None],
     "outcome": ["answered", "answered", "reset"], "bytes_out": [1] * 3, "bytes_in": [2, 2, 0], "workload": ["w"] * 3,
     "step": ["s"] * 3, "target": ["t"] * 3, "instance": ["app-0"] * 3, "user": [1, 0, 2], "iteration": [0] * 3,
-    "worker": [0] * 3, "attempt": [0] * 3, "http_version": ["1.1"] * 3, "reused": [True] * 3, "warmup": [False] * 3,
+    "worker": [0] * 3, "attempt": [0] * 3, "http_version": ["1.1"] * 3, "redirects": [0] * 3,
+    "reused": [True] * 3, "warmup": [False] * 3,
     "cold": [None] * 3,
 }  # fmt: skip
 TABLE = pa.table(ROWS, schema=schemas.REQUESTS)

@@ -50,10 +50,12 @@ def latency(analysis: ExperimentAnalysis, names: Names) -> Table:
     rows = tuple(
         (_head(t, names), *(estimate(t.estimates.get(v)) for v in shown)) for t in analysis.treatments
     )
+    tools = analysis.meta.get("tools") or ()
+    made = f"; of the load that {' and '.join(tools)} made, from when it was sent: no schedule is known"
     remark = (
-        "Latency counts from the moment a request was due. Failed, timed-out and unsent requests rank above every "
-        "success: a percentile among them reads as more than the timeout. Columns marked “ok” look at successes only "
-        "and mean little without goodput."
+        f"Latency counts from the moment a request was due{made if tools else ''}. Failed, timed-out and unsent "
+        "requests rank above every success: a percentile among them reads as more than the timeout. Columns marked “ok”"
+        " look at successes only and mean little without goodput."
     )
     columns = (Column("Treatment"), *(column(v) for v in shown))
     return Table("latency", "Latency: mean over runs, its interval below", columns, rows, remark)

@@ -1,0 +1,106 @@
+"""Writing the interchange formats into files: whole or not at all, and never over somebody's file unless told so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from towtank.analysis.analyse import analyse
+from towtank.analysis.distribution import Distribution, merge
+from towtank.analysis.selection import counting_attempts, wanted_variables
+from towtank.analysis.summaries import summarise_run
+from towtank.analysis.tables import LatencyCounts
+from towtank.errors import ResultsError
+from towtank.report.interchange import hgrm, junit, k6_summary
+from towtank.store import Results
+from towtank.store.export import Exported, refuse_existing
+from towtank.store.files import explained, write_bytes
+
+NO_RUN = "no run is complete: there is nothing to export"
+
+
+def write_hgrm(results: Results, folder: Path, *, force: bool = False) -> list[Exported]:
+    """Write latency from the intended start: of each complete run, and of each treatment over its valid runs, pooled.
+
+    Runs in which nothing succeeded have no file.
+
+    Raises
+    ------
+    ResultsError
+        A file is there already, or no run is complete.
+    MachineError
+        No room, no permission.
+    """
+    chosen = counting_attempts([run.record for run in results.runs("all")])
+    texts: dict[str, tuple[str, int]] = {}
+    pooled: dict[str, list[Distribution]] = {}
+    for run in results.runs():
+        counts = LatencyCounts.read(run.counts(["latency"]))
+        latency = counts.distribution(counts.in_window)
+        label = run.record.treatment_label
+        if latency.values.size:
+            texts[f"{run.run_id}.hgrm"] = (
+                hgrm.render(latency, title=f"run {run.run_id} of {label}"),
+                latency.n,
+            )
+        if run.run_id in chosen:
+            pooled.setdefault(run.record.treatment_id, []).append(latency)
+    labels = {t.id: t.label for t in results.plan.treatments}
+    for treatment, parts in pooled.items():
+        whole = merge(parts)
+        if whole.values.size:
+            title = f"{labels[treatment]}, {len(parts)} runs pooled"
+            texts[f"{treatment}.hgrm"] = (hgrm.render(whole, title=title), whole.n)
+    return _write("hgrm", folder, texts, force=force)
+
+
+def write_k6_summaries(results: Results, folder: Path, *, force: bool = False) -> list[Exported]:
+    """Write a summary in k6's form for each complete run; same errors as `write_hgrm`."""
+    slo = _objectives(results)
+    wanted = wanted_variables(results.plan)
+    texts = {}
+    for run in results.runs():
+        found = summarise_run(run, wanted=wanted).summary
+        made = k6_summary.summary(found, run.counts(), slo.get(run.record.treatment_id, {}))
+        texts[f"{run.run_id}.json"] = (json.dumps(made, indent=2, allow_nan=False) + "\n", found.due)
+    return _write("k6 summary", folder, texts, force=force)
+
+
+def write_junit(results: Results, file: Path, *, force: bool = False) -> list[Exported]:
+    """Write the objectives as JUnit test cases.
+
+    Raises
+    ------
+    ResultsError
+        The file is there already, or the experiment has no `slo`.
+    MachineError
+        No room, no permission.
+    """
+    slo = _objectives(results)
+    if not any(slo.values()):
+        raise ResultsError(
+            "the experiment declares no `slo`, so there is nothing to test",
+            hint="declare slo: {p95: 300ms} in the experiment file",
+        )
+    text = junit.render(analyse(results), slo)
+    refuse_existing([file], force=force)
+    with explained(file, still_good="nothing was exported; the results are untouched"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(file, text.encode("utf-8"))
+    return [Exported("junit", file, text.count("<testcase "))]
+
+
+def _objectives(results: Results) -> Mapping[str, Mapping[str, float]]:
+    return {treatment.id: treatment.spec.slo for treatment in results.plan.treatments}
+
+
+def _write(what: str, folder: Path, texts: Mapping[str, tuple[str, int]], *, force: bool) -> list[Exported]:
+    if not texts:
+        raise ResultsError(NO_RUN)
+    refuse_existing([folder / name for name in texts], force=force)
+    with explained(folder / "export", still_good="nothing more was exported; the results are untouched"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, (text, _) in texts.items():
+            write_bytes(folder / name, text.encode("utf-8"))
+    return [Exported(what, folder / name, requests) for name, (_, requests) in texts.items()]

@@ -1,0 +1,78 @@
+"""Service level objectives as JUnit test cases: one a run and objective, a suite a treatment.
+
+A missed objective is a `failure`; a run that the instrument spoiled, or that has no value, is `skipped`: it
+says nothing about the treatment. Continuous integration shows both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from xml.etree import ElementTree as ET
+
+from towtank.analysis.model import ExperimentAnalysis, RunSummary
+from towtank.analysis.slo import holds
+from towtank.report import values
+from towtank.variables import variable
+
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(analysis: ExperimentAnalysis, slo: Mapping[str, Mapping[str, float]]) -> str:
+    """Write the test cases.
+
+    Parameters
+    ----------
+    analysis : ExperimentAnalysis
+    slo : mapping
+        Treatment id → response variable → bound in its base unit.
+    """
+    experiment = str(analysis.meta.get("experiment", "experiment"))
+    root = ET.Element("testsuites", name=_text(experiment))
+    for treatment in analysis.treatments:
+        bounds = slo.get(treatment.treatment_id, {})
+        runs = [run for run in analysis.runs if run.treatment_id == treatment.treatment_id]
+        if not bounds or not runs:
+            continue
+        suite = ET.SubElement(root, "testsuite", name=_text(f"{experiment}.{treatment.label}"))
+        for run in runs:
+            for name, bound in bounds.items():
+                _case(suite, run, name, bound)
+        _sum_up(suite)
+    _sum_up(root)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(suite: ET.Element, run: RunSummary, name: str, bound: float) -> None:
+    described, quantity = variable(name), run.values[name]
+    sign = "≤" if described.lower_is_better else "≥"
+    objective = f"{described.title} {sign} {values.show(described, bound)}"
+    case = ET.SubElement(
+        suite, "testcase", classname=suite.get("name", ""), name=_text(f"{objective} in {run.run_id}"),
+        time=f"{run.window_s:.3f}",
+    )  # fmt: skip
+    kept = holds(described, quantity, bound)
+    if run.instrument in ("invalid", "incomplete"):
+        why = run.reasons[0] if run.reasons else run.instrument
+        ET.SubElement(case, "skipped", message=_text(f"the run is {run.instrument}: {why}"))
+    elif kept is None:
+        ET.SubElement(case, "skipped", message=_text(f"no value: {quantity.reason}"))
+    elif not kept:
+        found = f"{'above ' if quantity.above else ''}{values.show(described, quantity.value or 0.0)}"
+        failure = ET.SubElement(case, "failure", type="slo", message=_text(f"{described.title} was {found}"))
+        failure.text = _text(
+            "\n".join((f"{objective}, found {found}", *filter(None, (quantity.reason, *run.reasons))))
+        )
+
+
+def _sum_up(suite: ET.Element) -> None:
+    for attribute, path in (("tests", ".//testcase"), ("failures", ".//failure"), ("skipped", ".//skipped")):
+        suite.set(attribute, str(len(suite.findall(path))))
+    suite.set("errors", "0")
+    suite.set("time", f"{sum(float(case.get('time', 0)) for case in suite.iter('testcase')):.3f}")
+
+
+def _text(text: str) -> str:
+    """Leave out what XML cannot hold."""
+    return _NO_XML.sub("�", text)
