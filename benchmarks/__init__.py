@@ -1,1 +1,1 @@
-"""Towtank beside its peers, measured in interleaved rounds: `make bench`."""
+"""Towtank beside its peers, measured in interleaved rounds: `make bench-peers`."""

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import Setting, Unmeasurable
+
 # each phase in a process of its own, so that its peak memory is its own
 _PHASE = """
 import json, resource, sys, time
@@ -21,9 +23,13 @@ print(json.dumps({{"seconds": round(time.monotonic() - began, 1), "max_rss_mib":
 """
 
 
-def ten_million(*, records: int = 10_000_000, runs: int = 10) -> dict[str, Any]:
-    """Count tables and report over `records` synthetic records in `runs` runs, as `make_results` writes them."""
-    root = Path(__file__).resolve().parents[1]
+TITLE = "The report of ten million records"
+
+
+def run(setting: Setting) -> dict[str, Any]:
+    """Count tables and report over synthetic records, as `make_results` writes them."""
+    records, runs = (200_000 if setting.fast else 10_000_000), 10
+    root = Path(__file__).resolve().parents[2]
     with tempfile.TemporaryDirectory(prefix="towtank-bench-") as name:
         results = Path(name, "results")
         began = time.monotonic()
@@ -71,6 +77,14 @@ def _python(root: Path, code: str) -> dict[str, Any]:
         check=False,
     )
     if done.returncode:
-        raise SystemExit(f"a benchmark phase failed:\n{done.stderr}")
+        raise Unmeasurable(f"a phase failed:\n{done.stderr}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
+
+
+def show(result: dict[str, Any]) -> str:
+    """A paragraph."""
+    counts, report = result["count_tables"], result["report"]
+    return f"""{result["records"]:,} synthetic records in {result["runs"]} runs. Making the exact count tables: {counts["seconds"]} s, peak {counts["max_rss_mib"]:.0f} MiB (this happens once a run, at
+its end). Analysis and report from them, HTML with all figures: **{report["seconds"]} s, peak {report["max_rss_mib"]:.0f} MiB**; the file has {result["report_html_mib"]} MiB.
+"""
