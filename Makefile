@@ -7,6 +7,8 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 ENGINE := target/release/towtank-engine
 PYTEST := $(PY) -m pytest
+# What measures nothing and starts nothing can share the machine; all else runs alone, one test after another.
+PARALLEL := tests/unit/analysis tests/unit/design tests/unit/report tests/unit/store tests/statistical
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -39,8 +41,9 @@ quickstart: setup ## run studies/quickstart and print its verdict and report
 .PHONY: test
 test: setup ## unit, contract, integration and a bounded statistical set; says what it left out
 	tools/system-packages.sh test
-	timeout 420 cargo test --release --quiet -p towtank-engine
-	timeout 600 $(PYTEST) tests apps -m "not slow and not kill"
+	timeout 900 cargo test --profile checks --quiet -p towtank-engine
+	timeout 600 $(PYTEST) -n 2 --dist worksteal $(PARALLEL) -m "not slow and not kill"
+	timeout 900 $(PYTEST) tests apps $(PARALLEL:%=--ignore=%) -m "not slow and not kill"
 
 # --- tiers, each with a time budget ---------------------------------------------------------------------
 
@@ -53,28 +56,31 @@ test-kill: setup ## kill -9 of everything at random moments, disk full, starved 
 
 test-slow: setup ## what is too slow for `make test` (≤ 15 min)
 	tools/system-packages.sh test
+	tools/peers.sh k6 locust
+	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	timeout 900 $(PYTEST) tests -m "slow and not kill and not statistical"
 
 test-all: test test-stat test-kill test-slow ## every tier
 
 # --- care -----------------------------------------------------------------------------------------------
 
-.PHONY: lint fmt bench docs clean constraints wheel
+.PHONY: lint fmt bench-peers docs clean constraints wheel
 lint: setup ## ruff, mypy strict, rustfmt, clippy: all as errors
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	cargo fmt --all --check
-	cargo clippy --release --all-targets --quiet -- -D warnings
+	cargo clippy --profile checks --all-targets --quiet -- -D warnings
 
 fmt: setup ## write code the way lint wants it
 	$(VENV)/bin/ruff check --fix-only --quiet .
 	$(VENV)/bin/ruff format .
 	cargo fmt --all
 
-bench: setup ## the engine beside wrk and hey, and the numbers of docs/benchmarks.md
-	tools/system-packages.sh bench
+bench-peers: setup ## the engine beside its peers: installs them, measures (≤ 25 min), writes docs/benchmarks.md
+	tools/peers.sh
 	$(PY) -m benchmarks
+	$(PY) tools/generate_docs.py
 
 docs: setup ## pages that are generated from code
 	$(PY) tools/generate_docs.py

@@ -6,6 +6,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long one example takes says more of the machine than of the code.
+settings.register_profile("towtank", deadline=None)
+settings.load_profile("towtank")
 
 WHERE_IT_RUNS = {
     "kill": "make test-kill",

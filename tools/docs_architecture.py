@@ -91,7 +91,18 @@ def _uses() -> str:
 
 
 def _packages() -> list[Path]:
-    order = ["design", "platforms", "telemetry", "load", "campaign", "store", "analysis", "report", "cli"]
+    order = [
+        "design",
+        "platforms",
+        "telemetry",
+        "drivers",
+        "load",
+        "campaign",
+        "store",
+        "analysis",
+        "report",
+        "cli",
+    ]
     found = [p for p in PACKAGE.iterdir() if p.is_dir() and (p / "__init__.py").exists()]
     return sorted(found, key=lambda p: (order.index(p.name) if p.name in order else len(order), p.name))
 

@@ -30,8 +30,9 @@ touches nothing.*
 - **Text may go without quotes**: where text is wanted, `8080` and `1.10` are taken as they are written.
 - **Anchors**: `&name` marks a mapping, `<<: *name` takes its keys over; keys beside it win. Good for deployments
   that differ in one thing.
-- **Other files**: a `journey` may be the path of a YAML file with its steps. It must lie in the experiment's
-  folder; links that lead out of it are refused.
+- **Other files**: a `journey` may be the path of a YAML file with its steps; bodies, feeds and certificates are
+  files too. They must lie in the experiment's folder; links that lead out of it are refused. What they hold is part
+  of the plan, and copies are kept with the results (never of private keys, nor of `secret` feeds).
 - **Commands** are run only from `run` (in `prepare`, `reset` and fixtures) and from a deployment's `command`.
 
 ### Values with a unit
@@ -66,7 +67,7 @@ language, for journeys: it is worked out for each request.
   maps; `include` then adds combinations, also with levels that a factor does not list; what a map does not name
   takes all levels. At most 10,000 treatments and 10,000 runs.
 - With one deployment or workload defined no factor is needed. With several, the factor `deployment` or `workload`
-  chooses.
+  chooses; its level `shop+wiki` drives two workloads at the same time, and `p95[shop]` is then that of one of them.
 - **`order: randomized-blocks`**: each block is one run of every treatment, in an order of its own. A deployment
   with `deploy: per-block` makes it split-plot: its runs lie together in the block. With `deploy: once` they lie
   together in the whole experiment. `order: listed` is the order of the file, block after block. Orders follow from
@@ -142,9 +143,13 @@ def _sections(definitions: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
         ("What is claimed", ["Answer", "Adaptive"]),
         ("Deployments", [n for n in left if n.endswith("Deployment")]),
         ("Fixtures", ["PreparedFixture"]),
-        ("Workloads", ["WorkloadFile", "OpenLoad", "OpenStage", "ClosedLoad", "ClosedStage", "Journey", "Request",
-                       "Expect", "Choose", "Option", "UniformThink", "ExponentialThink"]),
-        ("Around a run", ["Hook", "Reset", "Copy", "Settle", "SettleUntil", "Generator"]),
+        ("Workloads", ["WorkloadFile", "OpenLoad", "OpenStage", "Sine", "Trace", "Functions", "ClosedLoad", "ClosedStage", "Connections",
+                       "Feed", "Cold", "ColdHeader", "ColdField"]),
+        ("Workloads of other tools", [n for n in left if n.endswith("Workload")]),
+        ("Journeys", ["Journey", "Request", "Body", "Part", "Expect", "JsonCheck", "HeaderCheck", "Capture",
+                      "CloudEvent", "Choose", "Option", "Once", "Group", "Repeat", "Repetition", "If", "Condition",
+                      "Pause", "UniformThink", "ExponentialThink", "LognormalThink"]),
+        ("Around a run", ["Hook", "Reset", "Copy", "Settle", "SettleUntil", "Generator", "Dns"]),
         ("Telemetry", [n for n in left if n.endswith("Source")]),
         ("Profiles", ["ProfileFile"]),
     ]  # fmt: skip

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Debian packages that tests (chromium) and benchmarks (nginx, wrk, hey) use. As root on Debian it installs what is missing;
+# Debian packages that tests (chromium) and benchmarks (nginx, wrk, hey, h2load) use. As root on Debian it installs what is missing;
 # elsewhere it says what is missing and what is left out because of it. Never fails: the tests report what they skip.
 set -euo pipefail
 
-declare -A PACKAGE=([chromium]=chromium [nginx]=nginx-light [wrk]=wrk [hey]=hey)
-declare -A FOR=([chromium]="the report's browser tests" [nginx]="make bench" [wrk]="make bench" [hey]="make bench")
+declare -A PACKAGE=([chromium]=chromium [nginx]=nginx-light [wrk]=wrk [hey]=hey [h2load]=nghttp2-client)
+declare -A FOR=([chromium]="the report's browser tests" [nginx]="make bench-peers" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers")
 
 wanted=()
 for group in "${@:-test}"; do
   case "$group" in
     test) wanted+=(chromium) ;;
-    bench) wanted+=(nginx wrk hey) ;;
+    bench) wanted+=(nginx wrk hey h2load) ;;
     *) echo "usage: tools/system-packages.sh [test] [bench]" >&2; exit 2 ;;
   esac
 done

@@ -137,7 +137,7 @@ def test_wrong_options_are_usage_errors(words, said):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["https://127.0.0.1:9/"], "https cannot be loaded"),
+        (["--insecure", "http://127.0.0.1:9/"], "are for https only"),
         (["-H", "X: a\r\nY: b", "http://127.0.0.1:9/"], "the header x cannot be used"),
         (["http://127.0.0.1:9/a b"], "the URL cannot be used"),
         (["notaurl.invalid"], "has no address"),

@@ -2,8 +2,9 @@
 """An engine that speaks the protocol of docs/formats.md §1 and sends nothing, for tests of the campaign.
 
 `TOWTANK_FAKE` names a JSON file: run id (or "*") → what goes wrong in that run:
-`lag_p99_us`, `lose_rows`, `die` ("ready" | "started" | "late"), `refuse`, `deaf` (never ready), `garbage`,
-`outcome` (of all requests), `duration_s` (instead of the schedule's), `status`, `p95_us`, `warmup_us`.
+`lag_p99_us`, `lose_rows`, `finding` (its name), `die` ("ready" | "started" | "late"), `refuse`,
+`deaf` (never ready), `garbage`, `outcome` (of all requests), `duration_s` (instead of the schedule's), `status`,
+`p95_us`, `warmup_us`.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ def run(job: dict, behaviour: dict) -> int:
         os._exit(9)
     kept = rows - behaviour.get("lose_rows", 0)
     write_rows(job, kept, duration_us, behaviour)
+    if "finding" in behaviour:
+        say("finding", name=behaviour["finding"], t_us=duration_us, value=1, message="so it said", advice="")
     warmup_us = behaviour.get("warmup_us", job["workloads"][0]["warmup_us"])
     window = {"start_us": warmup_us, "end_us": duration_us, "drained_us": duration_us + 1000,
               "last_us": duration_us}  # fmt: skip
@@ -149,6 +152,7 @@ def make_table(job: dict, rows: int, duration_us: int, behaviour: dict, path: Pa
         "worker": pa.array([0] * rows, ints),
         "attempt": pa.array([0] * rows, ints),
         "http_version": pa.array(["1.1"] * rows).dictionary_encode(),
+        "redirects": pa.array([0] * rows, ints),
         "reused": pa.array([True] * rows),
         "warmup": pa.array([False] * rows),
         "cold": pa.array(none, pa.bool_()),

@@ -46,6 +46,7 @@ def encode_rows(table: pa.Table) -> tuple[np.ndarray, dict[str, dict[int, str]]]
     cold = table["cold"].to_pylist()
     flags |= np.array([0 if c is None else 4 | (8 if c else 0) for c in cold], np.uint8)
     flags |= np.array([16 if v == "2" else 0 for v in table["http_version"].to_pylist()], np.uint8)
+    flags |= table["redirects"].to_numpy().astype(np.uint8) << 5
     rows["flags"] = flags
     return rows, names
 

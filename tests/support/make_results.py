@@ -411,6 +411,7 @@ def draw_requests(
         "worker": number(rows["user"] % setting.worker_count),
         "attempt": number(np.zeros(n)),
         "http_version": texts(np.zeros(n), ["1.1"]),
+        "redirects": number(np.zeros(n)),
         "reused": pa.array(~opened & sent),
         "warmup": pa.array(rows["scheduled"] < setting.warmup_us),
         "cold": pa.array(np.zeros(n, dtype=bool), mask=nothing),

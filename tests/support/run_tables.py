@@ -24,6 +24,7 @@ class Req:
     instance: str | None = "app-0"
     bytes_in: int = 100
     bytes_out: int = 10
+    workload: str = "shop"
 
 
 @dataclass
@@ -59,7 +60,7 @@ class FakeRun:
     def counts(self, variables: Sequence[str] | None = None) -> pa.Table:
         found = Counter(
             (
-                "shop", r.step, schemas.outcome_class(r.outcome), self._inside(r), r.due_us // self.bin_us,
+                r.workload, r.step, schemas.outcome_class(r.outcome), self._inside(r), r.due_us // self.bin_us,
                 "latency", r.latency_us,
             )
             for r in self.requests
@@ -72,7 +73,8 @@ class FakeRun:
     def totals(self) -> pa.Table:
         rows = [
             {
-                "workload": "shop", "step": r.step, "outcome": r.outcome, "status": r.status, "instance": r.instance,
+                "workload": r.workload, "step": r.step, "outcome": r.outcome, "status": r.status,
+                "instance": r.instance,
                 "in_window": self._inside(r), "second": r.due_us // 1_000_000,
                 "end_second": None if r.outcome == "not_sent" else (r.due_us + r.latency_us) // 1_000_000,
                 "count": 1, "bytes_out": r.bytes_out, "bytes_in": r.bytes_in,

@@ -17,12 +17,13 @@ MODULES = sorted((ROOT / "python" / "towtank").rglob("*.py"))
 ALLOWED = {
     "platforms": {"load"},
     "telemetry": {"platforms"},
-    "design": {"platforms", "telemetry"},
+    "drivers": {"platforms"},
+    "design": {"platforms", "telemetry", "drivers"},
     "load": {"design", "platforms"},
     "store": {"design", "load", "telemetry"},
     "analysis": {"design", "store"},
     "report": {"analysis", "store", "design"},
-    "campaign": {"design", "platforms", "telemetry", "load", "store", "analysis"},
+    "campaign": {"design", "platforms", "telemetry", "drivers", "load", "store", "analysis"},
 }
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from towtank.load.ceiling import Ceiling
 
 _WIDTH_IN_PIPES = 140
 
@@ -13,12 +18,19 @@ _WIDTH_IN_PIPES = 140
 def doctor(
     path: Path = typer.Argument(Path(), metavar="DIR", help="Where results would be written."),
     *,
+    engine: bool = typer.Option(
+        False, "--engine", help="Measure instead what the load engine can drive here; takes half a minute."
+    ),
     json: bool = typer.Option(False, "--json", help="As JSON, for scripts."),
 ) -> None:
     """Say what this machine can and cannot do.
 
-    Measures for half a second how evenly this machine lets a program run. Changes nothing.
+    Measures for half a second how evenly this machine lets a program run. Changes nothing. With --engine it drives
+    load on the loopback interface and says how much the engine can drive on time with one thread, and what limits it.
     """
+    if engine:
+        _engine_ceiling(as_json=json)
+        return
     from towtank.campaign.machine_checks import check_machine
 
     findings = check_machine(path)
@@ -40,3 +52,55 @@ def doctor(
     if not console.is_terminal:
         console.width = _WIDTH_IN_PIPES
     console.print(table)
+
+
+def _engine_ceiling(*, as_json: bool) -> None:
+    from towtank.campaign import StopRequest
+    from towtank.load.binary import engine_build, find_engine, require_release
+    from towtank.load.ceiling import measure_ceiling
+
+    build = engine_build(find_engine())
+    require_release(build)
+    with StopRequest() as stop:
+        ceiling = measure_ceiling(build, cancelled=stop, tell=_say)
+    if as_json:
+        typer.echo(json_module.dumps(ceiling.as_json(), indent=1))
+        return
+    for line in ceiling_words(ceiling):
+        typer.echo(line)
+
+
+def _say(words: str) -> None:
+    """Progress, for people only: stdout is for the result."""
+    sys.stderr.write(f"{words}\n")
+    sys.stderr.flush()
+
+
+def ceiling_words(ceiling: Ceiling) -> list[str]:
+    """The ceiling for people: figures first, then what limits it, then what to do."""
+    held = (
+        f"{ceiling.open_per_s:,} requests/s (lag p99 {ceiling.open_lag_p99_us:,.0f} µs)"
+        if ceiling.open_per_s is not None
+        else "none"
+    )
+    rows = [
+        ("engine", f"{ceiling.engine}"),
+        (
+            "I/O backend",
+            f"{ceiling.backend}; engine on CPU {ceiling.engine_core}, server on CPU {ceiling.server_core}",
+        ),
+        ("open load on time, one thread", held),
+        ("closed load, one thread", f"{ceiling.closed_per_s:,} requests/s"),
+        ("CPU of a request", f"{ceiling.cpu_us_per_request:.2f} µs, its record included"),
+        (
+            "records after a run",
+            f"{ceiling.records_per_s:,} a second, {ceiling.record_cpu_us:.2f} µs CPU each",
+        ),
+        ("connections to one address", f"{ceiling.max_connections:,}"),
+        ("fresh connections, sustained", f"{ceiling.fresh_connections_per_s:,}/s to one address"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    lines += ["", f"Limited by the {ceiling.limited_by}: {ceiling.why}.", ""]
+    lines += [f"Found: {finding}." for finding in ceiling.findings]
+    return [*lines, *(f"- {words}" for words in ceiling.advice)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
     from towtank.campaign.machine import Interval
     from towtank.load.adhoc import AdhocLoad
     from towtank.load.engine import Done, EngineProcess, Progress
+    from towtank.platforms.transport import Tls
 
 HEY = "As in hey"
 OURS = "Beyond hey"
+KEPT = ("requests", "requests.parquet")
+"""What an earlier load left in the folder of `--keep`: logs, or the records made of them."""
+MOST_REDIRECTS = 7
+"""Followed on the same host. hey follows ten, to wherever they lead."""
 
 
 def load(
@@ -35,7 +41,7 @@ def load(
     o: str | None = typer.Option(None, "-o", help="Output: csv instead of a summary."),
     m: str = typer.Option("GET", "-m", help="HTTP method."),
     header: list[str] = typer.Option([], "-H", help='Header "Name: value"; may be repeated.'),
-    t: float = typer.Option(20.0, "-t", help="Timeout of each request in seconds; 0 is an hour."),
+    t: float = typer.Option(20.0, "-t", help="Timeout of each request in seconds; 0 is 1,800, the most."),
     accept: str | None = typer.Option(None, "-A", help="Accept header."),
     d: str | None = typer.Option(None, "-d", help="Request body."),
     data_file: Path | None = typer.Option(None, "-D", help="Request body from a file."),
@@ -49,7 +55,19 @@ def load(
         False, "-disable-keepalive", help="A new connection for each request."
     ),
     disable_redirects: bool = typer.Option(
-        False, "-disable-redirects", help="Redirects are never followed here: each is an answer."
+        False, "-disable-redirects", help="A redirect is an answer; else it is followed on the same host."
+    ),
+    x: str | None = typer.Option(None, "-x", help="HTTP proxy, host:port; socks5://host:port works too."),
+    h2: bool = typer.Option(
+        False, "-h2", help="HTTP/2: with https if the server wants it, with http by prior knowledge."
+    ),
+    u: str | None = typer.Option(None, "-U", help="User agent."),
+    insecure: bool = typer.Option(False, "--insecure", help="https: accept any certificate, as hey does."),
+    cacert: Path | None = typer.Option(None, "--cacert", help="https: PEM file of trusted authorities."),
+    cert: Path | None = typer.Option(None, "--cert", help="https: PEM file of one's own certificate."),
+    key: Path | None = typer.Option(None, "--key", help="https: PEM file of its private key."),
+    unix_socket: Path | None = typer.Option(
+        None, "--unix-socket", metavar="PATH", help="Connect to this socket; the URL says what is asked for."
     ),
     cpus: int = typer.Option(1, "-cpus", help="Threads of the engine; one does for most loads."),
     rate: str | None = typer.Option(
@@ -70,7 +88,6 @@ def load(
     from towtank.load.adhoc import AdhocLoad, headers_from
     from towtank.units import parse_duration, parse_rate
 
-    del disable_redirects
     if o not in (None, "csv"):
         raise typer.BadParameter(f"{o!r} is not known; csv is the only one", param_hint="-o")
     if arrivals not in ("uniform", "poisson"):
@@ -80,19 +97,20 @@ def load(
         rate_per_s = parse_rate(rate) if rate is not None else None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    body = _body(d, data_file)
+    body, body_file = _body(d, data_file, templates=templates)
+    tls = _tls(insecure=insecure, cacert=cacert, cert=cert, key=key)
     asked = AdhocLoad(
         url=url, requests=n, users=c, duration_s=duration_s, rate_per_user_per_s=q, rate_per_s=rate_per_s,
         arrivals=_known_arrivals(arrivals), method=m.upper(), body=body, timeout_s=t, threads=cpus, seed=seed,
-        keepalive=not disable_keepalive, templates=templates,
+        keepalive=not disable_keepalive, templates=templates, body_file=body_file, tls=tls, proxy=x, http2=h2,
+        redirects=0 if disable_redirects else MOST_REDIRECTS, unix_socket=unix_socket,
         headers=headers_from(
             header, accept=accept, content_type=content_type, basic=a, host=host,
-            compression=not disable_compression, has_body=body is not None,
+            compression=not disable_compression, has_body=d is not None or data_file is not None, user_agent=u,
         ),
     )  # fmt: skip
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        code = _drive(asked, keep.absolute(), as_csv=o == "csv")
+        code = _drive(asked, _kept(keep), as_csv=o == "csv")
     else:
         with tempfile.TemporaryDirectory(prefix="towtank-load-") as folder:
             try:
@@ -103,21 +121,58 @@ def load(
     raise typer.Exit(int(code))
 
 
+def _kept(folder: Path) -> Path:
+    """Make the folder that keeps a load; one that holds a load already is refused before anything is sent."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = sorted(one.name for one in folder.iterdir() if one.name in KEPT)
+    except OSError as error:
+        raise typer.BadParameter(f"{folder} cannot be used: {error.strerror}", param_hint="--keep") from error
+    if held:
+        raise typer.BadParameter(
+            f"{folder} holds an earlier load ({', '.join(held)}): name another folder, or move that one away",
+            param_hint="--keep",
+        )
+    return folder.absolute()
+
+
 def _known_arrivals(name: str) -> Literal["uniform", "poisson"]:
     return "poisson" if name == "poisson" else "uniform"
 
 
-def _body(text: str | None, file: Path | None) -> str | None:
+def _body(text: str | None, file: Path | None, *, templates: bool) -> tuple[str | None, Path | None]:
+    """The body as a text, or the file that is sent byte for byte."""
     if file is None:
-        return text
+        return text, None
     if text is not None:
         raise typer.BadParameter("give the body either in -d or in a file", param_hint="-D")
     try:
-        return file.read_text(encoding="utf-8")
+        if templates:
+            return file.read_text(encoding="utf-8"), None
+        with file.open("rb"):
+            return None, file
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}", param_hint="-D") from error
     except UnicodeDecodeError as error:
         raise typer.BadParameter(f"{file} is not UTF-8 text", param_hint="-D") from error
+
+
+def _tls(*, insecure: bool, cacert: Path | None, cert: Path | None, key: Path | None) -> Tls:
+    from towtank.platforms.transport import Tls
+
+    if (cert is None) != (key is None):
+        raise typer.BadParameter(
+            "a certificate and its key belong together", param_hint="--cert" if key else "--key"
+        )
+    if insecure and cacert is not None:
+        raise typer.BadParameter("accepts any certificate: leave --cacert away", param_hint="--insecure")
+    files = {"ca": cacert, "cert": cert, "key": key}
+    for name, file in files.items():
+        if file is not None and not os.path.isfile(file):  # noqa: PTH113 - a name that is too long is no error here
+            raise typer.BadParameter(
+                f"there is no file {file}", param_hint="--cacert" if name == "ca" else f"--{name}"
+            )
+    return Tls(insecure=insecure, **{name: str(file.absolute()) for name, file in files.items() if file})
 
 
 def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
@@ -131,11 +186,10 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
     from towtank.load.engine import EngineProcess, JobRefused
     from towtank.load.job import masked
 
-    asked.workload()  # options that contradict each other, before anything else
+    job = asked.job(folder / "requests")  # what is wrong with the options, before anything else
     asked.resolve()
     build = engine_build(find_engine())
     require_release(build)
-    job = asked.job(folder / "requests")
     kept = masked(job)
     path = folder / "job.json"
     path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
@@ -150,6 +204,7 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
     except JobRefused as error:
         raise refusal(error.problems) from error
     during = machine.between(before, machine.now())
+    _require_records(engine, folder)
     if as_csv:
         from towtank.load.summary import write_csv
 
@@ -162,14 +217,12 @@ def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
 def _to_the_end(engine: EngineProcess, asked: AdhocLoad, stop: StopRequest) -> tuple[Done, bool]:
     """Wait for the end of the load; after Ctrl-C, for an orderly early end."""
     from towtank.design.load_shape import duration_s
-    from towtank.load.adhoc import LONGEST_TIMEOUT_S
     from towtank.load.engine import flush_timeout_s
 
     ready = engine.wait_ready(cancelled=stop)
     engine.start_at(None)
     engine.wait_started(cancelled=stop)
-    timeout = asked.timeout_s or LONGEST_TIMEOUT_S
-    longest = duration_s(asked.workload().load) + 2 * timeout + flush_timeout_s(ready.due or 0)
+    longest = duration_s(asked.workload().load) + 2 * asked.longest_s + flush_timeout_s(ready.due or 0)
     try:
         return engine.wait_done(timeout_s=longest, cancelled=stop), False
     except Interrupted:
@@ -182,21 +235,41 @@ def _to_the_end(engine: EngineProcess, asked: AdhocLoad, stop: StopRequest) -> t
     return engine.wait_done(timeout_s=10.0, cancelled=hurried), True
 
 
+def _require_records(engine: EngineProcess, folder: Path) -> None:
+    """Refuse to print anything but the records of this very load."""
+    from towtank.load.engine import COMPACT_FAILED
+
+    failed = next((one for one in engine.findings if one.get("name") == COMPACT_FAILED), None)
+    if failed is not None:
+        raise EngineError(
+            f"the records of this load could not be put together: {failed.get('message', '')}",
+            hint=str(failed.get("advice", "")),
+        )
+    if not (folder / "requests.parquet").exists():
+        raise EngineError(
+            "the engine wrote no records", hint=f"its own words: {engine.stderr_tail() or 'none'}"
+        )
+
+
 def _print_summary(
     asked: AdhocLoad, folder: Path, engine: EngineProcess, done: Done, during: Interval
 ) -> None:
     from towtank.load.summary import render, summarise
 
     records = folder / "requests.parquet"
-    if not records.exists():
-        raise EngineError(
-            "the engine wrote no records", hint=f"its own words: {engine.stderr_tail() or 'none'}"
-        )
     elapsed = max(int(done.window.get("last_us") or 0), 1) / 1e6
     _clear_progress()
-    typer.echo(render(summarise(records, timeout_s=asked.timeout_s, elapsed_s=elapsed)))
+    spoken = _spoken(asked, engine)
+    typer.echo(render(summarise(records, timeout_s=asked.longest_s, elapsed_s=elapsed, protocol=spoken)))
     for line in _instrument(engine, done, during):
         typer.echo(line)
+
+
+def _spoken(asked: AdhocLoad, engine: EngineProcess) -> str:
+    """Name the protocol that was asked for, and what the engine found of it."""
+    name = "HTTP/2" if asked.transport().protocol == "http2" else "HTTP"
+    found = next((one for one in engine.findings if one.get("name") == "protocol_failed"), None)
+    return name if found is None else f"{name} ({found.get('message', '')})"
 
 
 def _instrument(engine: EngineProcess, done: Done, during: Interval) -> list[str]:

@@ -26,6 +26,8 @@ class Command:
     module: str
     summary: str
     panel: str
+    function: str = ""
+    """In `module`; named like the command unless that is a word of Python."""
 
 
 COMMANDS: dict[str, Command] = {
@@ -34,7 +36,13 @@ COMMANDS: dict[str, Command] = {
     "report": Command("towtank.cli.report", "Write the report of stored results.", "Experiments"),
     "load": Command("towtank.cli.load", "Drive an ad-hoc load at a URL, with hey's flags.", "Ad hoc"),
     "sql": Command("towtank.cli.sql", "Ask stored results a question in SQL.", "Results"),
-    "export": Command("towtank.cli.export", "Write stored results as CSV, Parquet or SQLite.", "Results"),
+    "export": Command("towtank.cli.export", "Write stored results for other tools.", "Results"),
+    "import": Command(
+        "towtank.cli.import_",
+        "Turn results of k6, Locust, hey, vegeta or oha into runs.",
+        "Results",
+        "import_",
+    ),
     "schema": Command("towtank.cli.schema", "Print the JSON Schema of experiment files.", "Around"),
     "clean": Command("towtank.cli.clean", "End what a killed Towtank left behind.", "Around"),
     "doctor": Command("towtank.cli.doctor", "Say what this machine can and cannot do.", "Around"),
@@ -94,7 +102,7 @@ def build_app(argv: list[str]) -> typer.Typer:
     everything = "_TOWTANK_COMPLETE" in os.environ  # shell completion knows every command's options
     for name, command in COMMANDS.items():
         if everything or name == wanted:
-            function = getattr(import_module(command.module), name)
+            function = getattr(import_module(command.module), command.function or name)
             app.command(name, cls=Described)(function)
         else:
             app.command(name, help=command.summary)(_elsewhere)

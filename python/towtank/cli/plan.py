@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from towtank.cli.overrides import OVERRIDES, read_overrides
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from towtank.design import Forecast, Plan, Power, Treatment
+    from towtank.design import Forecast, Plan, Power
     from towtank.design.answer import Claim
-    from towtank.design.load_shape import Expected
+    from towtank.design.load_shape import AnyLoad, Expected
 
 MOST_BLOCKS = 12
 """Blocks whose order is shown; --json has all."""
@@ -23,6 +25,7 @@ def plan(
     file: Path = typer.Argument(..., metavar="FILE", help="The experiment file, or its folder."),
     *,
     profile: str | None = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file."),
+    values: list[str] = OVERRIDES,
     as_json: bool = typer.Option(False, "--json", help="Print the whole plan as JSON."),
 ) -> None:
     """Show what an experiment would do: runs, order, requests, time, and what it can decide.
@@ -32,15 +35,30 @@ def plan(
     from towtank.cli.journey_check import check_journeys
     from towtank.design import forecast, load_plan, power
 
-    made = load_plan(file, profile=profile)
+    made = load_plan(file, profile=profile, overrides=read_overrides(values))
     unchecked = check_journeys(file, made)
-    remarks = (*made.notes, unchecked) if unchecked else made.notes
+    remarks = (*made.notes, *([unchecked] if unchecked else []), *_missing_drivers(file, made))
     if as_json:
         typer.echo(
             json.dumps(_data(made, forecast(made), power(made), remarks), indent=2, ensure_ascii=False)
         )
         return
     _show(made, forecast(made), power(made), remarks)
+
+
+def _missing_drivers(file: Path, made: Plan) -> tuple[str, ...]:
+    """Say which load generators are not on this machine; the plan may be carried out on another."""
+    from towtank.design.foreign import ForeignWorkload
+    from towtank.drivers import registry
+
+    root = (file if file.is_dir() else file.parent).absolute()
+    found: dict[str, None] = {}
+    for treatment in made.treatments:
+        for workload in treatment.spec.workloads.values():
+            if isinstance(workload, ForeignWorkload):
+                said = registry.create(workload.driver).check(workload.config, root)
+                found |= dict.fromkeys(f"`run` would fail on this machine: {one}" for one in said)
+    return tuple(found)
 
 
 def _data(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str, ...]) -> dict[str, object]:
@@ -97,26 +115,28 @@ def _treatments(made: Plan, takes: Forecast) -> Table:
             treatment.id,
             f"{spec.deployment_name} ({spec.deployment.platform})",
             spec.deploy,
-            spec.workload_name,
-            _load(treatment),
+            spec.drive,
+            "; ".join(_load(workload.load) for workload in spec.workloads.values()),
             format_duration(one.load_s),
             requests_text(one.requests),
         )
     return table
 
 
-def _load(treatment: Treatment) -> str:
+def _load(load: AnyLoad) -> str:
     """Name a load model in a few words: ``open, 20–200/s, uniform``."""
+    from towtank.design.foreign import ForeignLoad
     from towtank.design.load_shape import pieces
     from towtank.design.model import OpenLoad
     from towtank.units import format_number
 
-    load = treatment.spec.workload.load
-    levels = [level for piece in pieces(load) for level in (piece.start, piece.end)]
+    if isinstance(load, ForeignLoad):
+        return f"as {load.tool} makes it"
+    levels = [level for piece in pieces(load) for level in (piece.bottom, piece.top)]
     low, high = format_number(min(levels)), format_number(max(levels))
     height = low if low == high else f"{low}–{high}"
     if isinstance(load, OpenLoad):
-        return f"open, {height}/s, {load.arrivals}"
+        return f"open, {height}/s, {load.falls}"
     return f"closed, {height} users"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from towtank.cli.overrides import OVERRIDES, read_overrides
 from towtank.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from towtank.campaign import Display, Outcome
     from towtank.design import Plan
 
-EXPERIMENT = typer.Argument(..., metavar="FILE", help="The experiment file.")
+EXPERIMENT = typer.Argument(..., metavar="FILE", help="The experiment file, or its folder.")
 
 
 def run(
@@ -28,6 +29,7 @@ def run(
         None, "--results", metavar="DIR", help="Result folder; default is results/<experiment> beside FILE."
     ),
     profile: str | None = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file."),
+    values: list[str] = OVERRIDES,
     force_new: bool = typer.Option(
         False, "--force-new", help="Keep older results aside (nothing is deleted) and start afresh."
     ),
@@ -46,9 +48,9 @@ def run(
     from towtank.cli.journey_check import check_journeys
     from towtank.design import load_plan
 
-    plan = load_plan(file, profile=profile)
+    plan = load_plan(file, profile=profile, overrides=read_overrides(values))
     check_journeys(file, plan)  # what the engine would refuse is said now, at its place in the file
-    root = file.resolve().parent
+    root = file.resolve() if file.is_dir() else file.resolve().parent
     folder = results if results is not None else root / "results" / plan.experiment.experiment
     display = choose_display(plain=plain, environment=dict(os.environ))
     with StopRequest() as stop, _shown(display):

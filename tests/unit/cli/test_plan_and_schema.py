@@ -132,3 +132,31 @@ def test_schema_is_printed_or_written(tmp_path):
     failed = towtank("schema", "-o", tmp_path / "nowhere" / "x.json")
     assert failed.returncode == 4
     assert "cannot be written to" in failed.stderr
+
+
+def test_single_values_are_set_on_the_command_line(engine):
+    done = towtank(
+        "plan",
+        DATA / "quickstart",
+        "--json",
+        "--set",
+        "repetitions=9",
+        "--set",
+        "seed=4",
+        TOWTANK_ENGINE=str(engine),
+    )
+    assert done.returncode == 0, done.stderr
+    experiment = json.loads(done.stdout)["experiment"]
+    assert (experiment["repetitions"], experiment["seed"]) == (9, 4)
+    assert experiment["overrides"] == {"repetitions": "9", "seed": "4"}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [(["repetitions"], "is not KEY=VALUE"), (["seed=1", "seed=2"], "'seed' is given twice")],
+)
+def test_a_value_that_sets_nothing_is_refused(engine, values, words):
+    options = [word for value in values for word in ("--set", value)]
+    done = towtank("plan", DATA / "quickstart", *options, TOWTANK_ENGINE=str(engine))
+    assert done.returncode == 2
+    assert words in done.stderr
