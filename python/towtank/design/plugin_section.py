@@ -6,28 +6,33 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from towtank.design.context import FileContext
-from towtank.design.problems import listing, nearest, shown
-from towtank.design.tree import Node, Place, Scalar, plain
+from towtank.design.problems import Place, listing, nearest, shown
+from towtank.design.tree import Node, Scalar, plain
 from towtank.errors import TowtankError
 from towtank.fields import Model
 
+ConfigT_co = TypeVar("ConfigT_co", bound=Model, covariant=True)
 
-ConfigT = TypeVar("ConfigT", bound=Model, covariant=True)
 
-
-class Plugins(Protocol[ConfigT]):
+class Plugins(Protocol[ConfigT_co]):
     """The table of one kind of plug-ins."""
 
     def names(self) -> Sequence[str]:
         """All names."""
 
-    def config_model(self, name: str) -> type[ConfigT]:
+    def config_model(self, name: str) -> type[ConfigT_co]:
         """Find the model of one of them."""
 
 
 def named_model(
-    plugins: Plugins[ConfigT], kind: str, name: Node | None, *, place: Place, where: str, context: FileContext
-) -> type[ConfigT] | None:
+    plugins: Plugins[ConfigT_co],
+    kind: str,
+    name: Node | None,
+    *,
+    place: Place,
+    where: str,
+    context: FileContext,
+) -> type[ConfigT_co] | None:
     """Find the model of the plug-in that a part of the file names; None when there is no such plug-in.
 
     Parameters
