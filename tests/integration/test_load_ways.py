@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import http.server
-import shutil
-import socketserver
-import ssl
-import subprocess
-import threading
 from urllib.parse import urlsplit
 
 import pytest
 
+from support import servers
 from support import small_study as study
 
-OPENSSL = shutil.which("openssl")
 
-
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(servers.Quiet):
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self):
+    def answer(self):
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = urlsplit(self.path).path
-        with self.server.lock:
-            self.server.got.append((self.path, dict(self.headers.items()), body, id(self.connection)))
+        self.server.got.append((self.path, dict(self.headers.items()), body))
         if path == "/old":
             self._answer(302, location="/new")
         elif path == "/away":
             self._answer(302, location="http://elsewhere.invalid/")
         else:
             self._answer(200)
-
-    do_POST = do_GET  # noqa: N815 - the name that http.server calls
 
     def _answer(self, status, **headers):
         lines = [
@@ -44,37 +34,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         ]
         self.wfile.write("\r\n".join(lines).encode())
 
-    def address_string(self):
-        return "somebody"
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-
 
 @pytest.fixture
 def serving():
-    """Start servers that end with the test and keep what they got."""
-    started = []
-
-    def start(server):
-        server.got, server.lock = [], threading.Lock()
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        started.append(server)
-        return server
-
-    yield start
-    for server in started:
-        server.shutdown()
-        server.server_close()
+    with servers.serving() as start:
+        yield start
 
 
 @pytest.fixture
 def plain(serving):
-    server = serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+    server = serving(servers.on_loopback(Handler))
     return server, f"http://127.0.0.1:{server.server_address[1]}"
 
 
@@ -98,9 +67,9 @@ def test_without_keepalive_arrivals_connect_anew(plain):
     server, url = plain
     assert "[200]\t20 responses" in load("--rate", "40/s", "-z", "500ms", "-disable-keepalive", f"{url}/")
     assert len(server.got) == 20
-    kept = load("--rate", "40/s", "-z", "500ms", "-disable-keepalive", "-o", "csv", f"{url}/").splitlines()[
-        1:
-    ]
+    said = load("--rate", "40/s", "-z", "500ms", "-disable-keepalive", "-o", "csv", f"{url}/")
+    kept = said.splitlines()[1:]
+    assert kept
     assert all(float(line.split(",")[1]) > 0 for line in kept), "each has a dial-up"
 
 
@@ -108,31 +77,18 @@ def test_a_file_is_sent_byte_for_byte(plain, tmp_path):
     server, url = plain
     content = bytes(range(256)) * 100
     (tmp_path / "body.bin").write_bytes(content)
-    load(
-        "-n",
-        "2",
-        "-c",
-        "1",
-        "-m",
-        "POST",
-        "-D",
-        tmp_path / "body.bin",
-        "-T",
-        "application/x-thing",
-        "-U",
-        "me/1",
-        url,
-    )
-    assert [body for _, _, body, _ in server.got] == [content, content]
+    body = tmp_path / "body.bin"
+    load("-n", "2", "-c", "1", "-m", "POST", "-D", body, "-T", "application/x-thing", "-U", "me/1", url)
+    assert [body for *_, body in server.got] == [content, content]
     headers = {name.lower(): value for name, value in server.got[0][1].items()}
     assert (headers["content-type"], headers["user-agent"]) == ("application/x-thing", "me/1")
 
 
 def test_a_unix_socket(serving, tmp_path):
-    server = serving(UnixServer(str(tmp_path / "a.sock"), Handler))
+    server = serving(servers.UnixServer(str(tmp_path / "a.sock"), Handler))
     said = load("-n", "4", "-c", "2", "--unix-socket", tmp_path / "a.sock", "http://app.example/x?y=1")
     assert "[200]\t4 responses" in said
-    hosts = {(path, {n.lower(): v for n, v in headers.items()}["host"]) for path, headers, *_ in server.got}
+    hosts = {(path, {n.lower(): v for n, v in headers.items()}["host"]) for path, headers, _ in server.got}
     assert hosts == {("/x?y=1", "app.example")}
 
 
@@ -144,22 +100,15 @@ def test_through_a_proxy(plain):
 
 
 def test_https_with_and_without_trust(serving, tmp_path):
-    assert OPENSSL, "this test makes a certificate: install openssl"
-    subprocess.run(
-        [OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
-         "a.key", "-out", "a.pem", "-days", "2", "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"],
-        cwd=tmp_path, check=True, capture_output=True,
-    )  # fmt: skip
-    server = serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "a.pem", tmp_path / "a.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
+    made = servers.make_certificate(
+        tmp_path, "a", "subjectAltName=IP:127.0.0.1", "basicConstraints=critical,CA:FALSE"
+    )
+    server = serving(servers.with_tls(servers.on_loopback(Handler), made))
     url = f"https://127.0.0.1:{server.server_address[1]}/"
     assert "[200]\t4 responses" in load("-n", "4", "-c", "2", "--insecure", url)
     assert "TLS failed" in load("-n", "2", "-c", "1", url)
-    assert "[200]\t2 responses" in load("-n", "2", "-c", "1", "--cacert", tmp_path / "a.pem", url)
-    refused = study.towtank("load", "-n", "1", "--cert", tmp_path / "a.pem", url)
+    assert "[200]\t2 responses" in load("-n", "2", "-c", "1", "--cacert", made, url)
+    refused = study.towtank("load", "-n", "1", "--cert", made, url)
     assert refused.returncode == 2
     assert "a certificate and its key belong together" in refused.stderr
 

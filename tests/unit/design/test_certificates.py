@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 
 import pytest
 
+from support import refused, servers
 from towtank.design import load_plan
 from towtank.errors import DesignError
 
@@ -24,24 +24,17 @@ workloads:
     load: {{model: closed, users: 2, duration: 10s}}
     journey: {{steps: [{{name: home}}]}}
 """
-OPENSSL = shutil.which("openssl")
 
 
 @pytest.fixture(scope="module")
 def pems(tmp_path_factory):
     """Two certificates with their keys, made by openssl."""
-    assert OPENSSL, "these tests make certificates: install openssl"
     folder = tmp_path_factory.mktemp("pems")
     for name in ("a", "b"):
-        subprocess.run(
-            [OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-             "-keyout", f"{name}.key", "-out", f"{name}.pem", "-days", "2", "-subj", "/CN=localhost"],
-            cwd=folder, check=True, capture_output=True,
-        )  # fmt: skip
-    subprocess.run(
-        [OPENSSL, "pkcs8", "-topk8", "-in", "a.key", "-out", "locked.key", "-passout", "pass:secret"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
+        servers.make_certificate(folder, name)
+    servers.openssl(
+        folder, "pkcs8", "-topk8", "-in", "a.key", "-out", "locked.key", "-passout", "pass:secret"
+    )
     (folder / "note.pem").write_text("not a certificate\n")
     (folder / "broken.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     return folder
@@ -87,9 +80,5 @@ def test_a_key_may_lie_elsewhere(tmp_path, pems, monkeypatch):
     ],
 )  # fmt: skip
 def test_what_cannot_be_used(tmp_path, pems, tls, expected):
-    with pytest.raises(DesignError) as caught:
-        plan(tmp_path, pems, tls)
-    (found,) = [
-        str(problem).removeprefix(f"{tmp_path}/experiment.yaml:") for problem in caught.value.problems
-    ]
-    assert found.startswith(expected)
+    (found,) = refused.problems(tmp_path, lambda: plan(tmp_path, pems, tls))
+    assert found.removeprefix("experiment.yaml:").startswith(expected)

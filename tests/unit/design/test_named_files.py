@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
+from support import refused
 from towtank.design import difference, load_plan
-from towtank.errors import DesignError
 
 FILE = """\
 experiment: files
@@ -43,9 +43,7 @@ def plan(folder, feed="people: people.csv", body="x", **files):
 
 
 def problems(folder, *args, **files):
-    with pytest.raises(DesignError) as caught:
-        plan(folder, *args, **files)
-    return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
+    return refused.problems(folder, lambda: plan(folder, *args, **files))
 
 
 def sha(text):

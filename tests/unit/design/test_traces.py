@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from support import refused
 from towtank.design import difference, forecast, load_plan
 from towtank.design.load_model import Trace
 from towtank.design.load_shape import duration_s, expected_arrivals, peak, pieces
 from towtank.design.trace_files import read_trace
-from towtank.errors import DesignError
 from towtank.load.job import stages
 
 FILE = """\
@@ -43,9 +43,7 @@ def load_of(folder, trace, content, more=""):
 
 
 def problems(folder, *args, **kwargs):
-    with pytest.raises(DesignError) as caught:
-        made(folder, *args, **kwargs)
-    return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
+    return refused.problems(folder, lambda: made(folder, *args, **kwargs))
 
 
 def stretches(tmp_path, content, **trace):
