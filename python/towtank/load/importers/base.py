@@ -14,30 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towtank.errors import ForeignFileError
+from towtank.request_columns import REQUESTS
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-ROWS = pa.schema(
-    [
-        ("start_us", pa.int64()),
-        ("dns_us", pa.int32()),
-        ("connect_us", pa.int32()),
-        ("tls_us", pa.int32()),
-        ("ttfb_us", pa.int32()),
-        ("after_ttfb_us", pa.int32()),
-        ("status", pa.int32()),
-        ("outcome", pa.string()),
-        ("bytes_out", pa.int64()),
-        ("bytes_in", pa.int64()),
-        ("step", pa.string()),
-        ("target", pa.string()),
-        ("user", pa.int32()),
-        ("iteration", pa.int32()),
-        ("http_version", pa.string()),
-        ("reused", pa.bool_()),
-    ]
-)
+_GIVEN = (
+    "dns_us", "connect_us", "tls_us", "ttfb_us", "after_ttfb_us", "status", "outcome", "bytes_out", "bytes_in", "step",
+    "target", "user", "iteration", "http_version", "reused",
+)  # fmt: skip
+"""Columns that other tools may know something about; the rest is of our engine only."""
+ROWS = pa.schema([("start_us", pa.int64()), *(REQUESTS.field(name) for name in _GIVEN)])
 """One row a request, as in docs/formats.md §2 but for `start_us`: the actual start, µs since the epoch or since the
 tool's own start. Columns that a format does not know may be left away; they are null then."""
 
