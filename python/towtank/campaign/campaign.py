@@ -20,7 +20,6 @@ from itertools import groupby
 from pathlib import Path
 
 from towtank.campaign import application, environment
-from towtank.campaign.driving import tool_versions
 from towtank.campaign.intents import Intents, Swept
 from towtank.campaign.kept_files import keep_files
 from towtank.campaign.lifetimes import Lifetimes
@@ -107,7 +106,9 @@ def run_campaign(
     """
     engine = engine_build(find_engine())
     require_release(engine)
-    captured = environment.capture(engine, application.fingerprints(plan, root, folder), tool_versions(plan))
+    captured = environment.capture(
+        engine, application.fingerprints(plan, root, folder), environment.tool_versions(plan)
+    )
     with locked(folder):
         swept = Intents(folder).sweep(lambda name, token: create_platform(name).sweep(token))
         for left in swept:

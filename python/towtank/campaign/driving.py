@@ -11,19 +11,18 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from towtank.campaign import processes
+from towtank.campaign.cpu_meter import CpuMeter
 from towtank.campaign.importing import events_of, spoiling, unknown_variables
 from towtank.campaign.validity import Observation
+from towtank.campaign.wall_clock import WallClock
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.model import Generator
-from towtank.design.plan import Plan
 from towtank.drivers import DriveContext, Launch, registry
 from towtank.errors import DriverError, ForeignFileError, PlatformError, ResultsError
 from towtank.load.importers import Note, open_file
@@ -43,7 +42,6 @@ LOG_LIMIT_BYTES = 10 << 20
 EARLY_RATIO = 0.9
 """A load that ends before this share of its declared duration is worth a word."""
 _POLL_S = 0.05
-_CPU_INTERVAL_S = 0.25
 _TAIL_BYTES = 2000
 
 
@@ -72,90 +70,6 @@ class Drove:
     events: tuple[Event, ...]
     unknown: Mapping[str, str]
     facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class WallClock:
-    """How the time of day relates to CLOCK_MONOTONIC.
-
-    Parameters
-    ----------
-    offset_ns : int
-        Time of day − monotonic time, ns.
-    uncertainty_ns : int
-        The offset is known to ± this.
-    """
-
-    offset_ns: int
-    uncertainty_ns: int
-
-    @classmethod
-    def read(cls) -> Self:
-        """Read both clocks; of several readings the one with the shortest way around."""
-        readings = []
-        for _ in range(5):
-            before = time.monotonic_ns()
-            wall = time.time_ns()
-            after = time.monotonic_ns()
-            readings.append((after - before, wall - (before + after) // 2))
-        width, offset = min(readings)
-        return cls(offset, width // 2 + 1)
-
-    def with_later(self, later: WallClock) -> WallClock:
-        """The relation over a time: what the clocks drifted apart in between is uncertain."""
-        drift = abs(later.offset_ns - self.offset_ns)
-        middle = (self.offset_ns + later.offset_ns) // 2
-        return WallClock(middle, max(self.uncertainty_ns, later.uncertainty_ns) + (drift + 1) // 2)
-
-
-class CpuMeter:
-    """CPU of a process and its descendants, read four times a second from a thread; a context manager.
-
-    Parameters
-    ----------
-    pid : int
-    """
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._readings: list[tuple[float, float]] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="driver-cpu", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._read()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    @property
-    def total_s(self) -> float:
-        """CPU seconds seen; what was used after the last reading is missing."""
-        return self._readings[-1][1] if self._readings else 0.0
-
-    @property
-    def busiest_cores(self) -> float:
-        """Cores used in the busiest second or more between two readings."""
-        busiest, first = 0.0, 0
-        for moment, used in self._readings:
-            while moment - self._readings[first][0] >= 1.0:
-                past, before = self._readings[first]
-                busiest = max(busiest, (used - before) / (moment - past))
-                first += 1
-        return busiest
-
-    def _watch(self) -> None:
-        while not self._stop.wait(_CPU_INTERVAL_S):
-            self._read()
-
-    def _read(self) -> None:
-        found = processes.tree(self._pid, processes.all_stats())
-        used = sum(stat.cpu_s + stat.reaped_cpu_s for stat in found)
-        if found and used >= self.total_s:
-            self._readings.append((time.monotonic(), used))
 
 
 class ForeignDrive:
@@ -352,22 +266,3 @@ class ForeignDrive:
             return ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return "; it said last: " + " | ".join(lines[-5:]) if lines else ""
-
-
-def tool_versions(plan: Plan) -> dict[str, str]:
-    """Versions of the tools that drive workloads of a plan: results of two versions are never mixed.
-
-    Raises
-    ------
-    DriverError
-        One is not there.
-    """
-    found: dict[str, str] = {}
-    for treatment in plan.treatments:
-        workload = treatment.spec.workload
-        if not isinstance(workload, ForeignWorkload):
-            continue
-        version = registry.create(workload.driver).version(workload.config)
-        if found.setdefault(workload.driver, version) != version:  # another `program`
-            found[f"{workload.driver} of {treatment.id}"] = version
-    return found

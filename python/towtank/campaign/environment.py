@@ -13,6 +13,9 @@ from typing import Any
 
 import towtank
 from towtank.clock import boot_id
+from towtank.design.foreign import ForeignWorkload
+from towtank.design.plan import Plan
+from towtank.drivers import registry
 from towtank.load.binary import EngineBuild
 
 SCHEMA_VERSION = 1
@@ -55,6 +58,25 @@ def capture(
         "boot_id": boot_id(),
     }
     found["digest"] = digest(found)
+    return found
+
+
+def tool_versions(plan: Plan) -> dict[str, str]:
+    """Versions of the tools that drive workloads of a plan: results of two versions are never mixed.
+
+    Raises
+    ------
+    DriverError
+        One is not there.
+    """
+    found: dict[str, str] = {}
+    for treatment in plan.treatments:
+        workload = treatment.spec.workload
+        if not isinstance(workload, ForeignWorkload):
+            continue
+        version = registry.create(workload.driver).version(workload.config)
+        if found.setdefault(workload.driver, version) != version:  # another `program`
+            found[f"{workload.driver} of {treatment.id}"] = version
     return found
 
 

@@ -8,46 +8,38 @@ machine that lacks something. In the last two cases the run stays `running` and 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from towtank.campaign import evidence, hooks, machine
-from towtank.campaign.driving import Drove, ForeignDrive
+from towtank.campaign import engine_load, evidence, hooks, machine
+from towtank.campaign.driving import ForeignDrive
 from towtank.campaign.intents import Intents
 from towtank.campaign.lifetimes import Lifetimes, Slot
 from towtank.campaign.logs import LogMarks
-from towtank.campaign.observing import Observed, Observing
+from towtank.campaign.observing import Observing
 from towtank.campaign.progress import Display
-from towtank.campaign.settle import Settled, settle
+from towtank.campaign.seen import Seen
+from towtank.campaign.settle import settle
 from towtank.campaign.stopping import StopRequest
 from towtank.campaign.validity import Observation, judge
-from towtank.clock import RunClock, boot_id
+from towtank.clock import RunClock
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.journey_shape import longest_timeout_s, makes_one_request
-from towtank.design.load_shape import duration_s
 from towtank.design.model import TreatmentSpec
 from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
 from towtank.load.binary import EngineBuild
-from towtank.load.engine import Done, EngineProcess, JobRefused, Progress, Ready, flush_timeout_s
-from towtank.load.job import JobRequest, build_job, masked, stages
-from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, SystemEvent, Target
+from towtank.load.engine import EngineProcess, JobRefused, Progress
+from towtank.load.job import masked, stages
+from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, Target
 from towtank.store import RunWriter
 from towtank.store.files import explained
-from towtank.store.layout import ResultsLayout
-from towtank.store.run_record import ClockRecord, RunRecord, StageWindow, Window
-from towtank.telemetry.base import Event
+from towtank.store.run_record import RunRecord, StageWindow, Window
 
-START_AHEAD_S = 0.3
-"""The start is ordered this far ahead, so that the engine is asleep on its clock when it comes."""
-STOP_FLUSH_S = 10.0
-"""After Ctrl-C, the engine has this long to flush."""
 STILL_GOOD = "complete runs are untouched; this run stays 'running' and is to be done again"
 
 
@@ -79,27 +71,6 @@ class Frame:
     lifetimes: Lifetimes
     stop: StopRequest
     display: Display
-
-
-@dataclass
-class _Seen:
-    """What is known about a run so far."""
-
-    observations: list[Observation] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    timings_s: dict[str, float] = field(default_factory=dict)
-    settled: Settled | None = None
-    deployment: dict[str, Any] = field(default_factory=dict)
-    ready: Ready | None = None
-    done: Done | None = None
-    drove: Drove | None = None
-    findings: Sequence[Mapping[str, Any]] = ()
-    zero_ns: int | None = None
-    during: machine.Interval | None = None
-    observed: Observed | None = None
-    system_events: Sequence[SystemEvent] = ()
-    failure: str | None = None
-    logs: list[dict[str, Any]] = field(default_factory=list)
 
 
 def carry_out(frame: Frame, planned: PlannedRun, treatment: Treatment, attempt: int) -> RunRecord:
@@ -139,7 +110,7 @@ class _Attempt:
         self._planned = planned
         self._spec = spec
         self._writer = writer
-        self._seen = _Seen()
+        self._seen = Seen()
         self._targets: dict[str, Target] = {}
         self._logs = writer.layout.logs
 
@@ -238,7 +209,10 @@ class _Attempt:
             self._look_back(slot, begun_ns)
             return
         mask = deployment.mask if isinstance(deployment, KeepsSecrets) else str
-        job = self._job(slot)
+        job = engine_load.job_of(
+            self._spec, self._writer, slot.targets, seed=self._planned.seed, results=self._frame.results,
+            root=self._frame.root,
+        )  # fmt: skip
         kept = masked(job, mask)
         path = self._writer.write_job(kept)
         with self._frame.intents.during("engine", self._writer.record.run_id) as intent:
@@ -266,61 +240,52 @@ class _Attempt:
                 workload, self._spec.workload_name, targets=slot.targets, root=self._frame.root,
                 run=writer.layout.path, logs=self._logs, generator=self._spec.generator,
             )  # fmt: skip
-            observing = Observing(self._spec.observe, slot.targets, own_pids=(os.getpid(),))
-            observing.start()
-            try:
-                if not self._settle(slot):
+            with self._observed(slot, os.getpid()) as settled:
+                if not settled:
                     return
-                before = machine.now()
-                self._frame.display.phase("load")
-                with self._timed("drive"):
+                with self._measured():
                     drive.run(self._frame.engine.path, intent.token, cancelled=stop)
-                seen.during = machine.between(before, machine.now())
                 with self._timed("collect"):
                     seen.drove = drive.collect(writer.layout.requests)
                 seen.zero_ns = seen.drove.zero_ns
                 seen.observations += seen.drove.observations
-            finally:
-                seen.observed = observing.stop(RunClock(seen.zero_ns or time.monotonic_ns()))
 
     def _load(self, engine: EngineProcess, slot: Slot) -> None:
-        """Settle, then the load itself; telemetry watches from before, on negative run times."""
+        """Settle, then the load of the engine itself."""
         seen, stop = self._seen, self._frame.stop
         seen.ready = engine.wait_ready(cancelled=stop)
-        observing = Observing(self._spec.observe, slot.targets, own_pids=(os.getpid(), engine.pid))
-        observing.start()
-        try:
-            if not self._settle(slot):
+        with self._observed(slot, os.getpid(), engine.pid) as settled:
+            if not settled:
                 return
-            before = machine.now()
-            self._frame.display.phase("load")
-            with self._timed("drive"):
-                zero_ns = time.monotonic_ns() + round(START_AHEAD_S * 1e9)
+            with self._measured():
+                zero_ns = time.monotonic_ns() + round(engine_load.START_AHEAD_S * 1e9)
                 engine.start_at(zero_ns)
                 try:
                     seen.zero_ns = engine.wait_started(cancelled=stop)
-                    seen.done = engine.wait_done(timeout_s=self._longest_s(seen.ready), cancelled=stop)
+                    longest_s = engine_load.longest_s(self._spec, seen.ready)
+                    seen.done = engine.wait_done(timeout_s=longest_s, cancelled=stop)
                 except Interrupted:
-                    self._stop_in_order(engine)
+                    engine_load.stop_in_order(engine, stop)
                     raise
-            seen.during = machine.between(before, machine.now())
-        finally:
-            seen.observed = observing.stop(RunClock(seen.zero_ns or time.monotonic_ns()))
 
-    def _stop_in_order(self, engine: EngineProcess) -> None:
-        """The user asked to stop: nothing new is sent, everything is flushed, within a bound."""
-        if self._frame.stop.hurry:
-            return
-        engine.stop()
-
-        def hurried() -> None:
-            if self._frame.stop.hurry:
-                raise Interrupted("stopped in a hurry")
-
+    @contextlib.contextmanager
+    def _observed(self, slot: Slot, *own_pids: int) -> Iterator[bool]:
+        """Telemetry watches from before the load, on negative run times; gives whether the deployment settled."""
+        observing = Observing(self._spec.observe, slot.targets, own_pids=own_pids)
+        observing.start()
         try:
-            engine.wait_done(timeout_s=STOP_FLUSH_S, cancelled=hurried)
-        except (EngineError, Interrupted):
-            return  # its logs on disk stay readable; what matters now is to end
+            yield self._settle(slot)
+        finally:
+            self._seen.observed = observing.stop(RunClock(self._seen.zero_ns or time.monotonic_ns()))
+
+    @contextlib.contextmanager
+    def _measured(self) -> Iterator[None]:
+        """The load itself: who used the machine meanwhile, and how long it took."""
+        before = machine.now()
+        self._frame.display.phase("load")
+        with self._timed("drive"):
+            yield
+        self._seen.during = machine.between(before, machine.now())
 
     def _look_back(self, slot: Slot, begun_ns: int) -> None:
         """What the deployment went through while the load was on."""
@@ -342,27 +307,6 @@ class _Attempt:
             self._seen.observations.append(Observation("platform_lost", 1, error.message))
             self._seen.failure = error.message
 
-    def _job(self, slot: Slot) -> dict[str, Any]:
-        spec = self._spec
-        if isinstance(spec.workload, ForeignWorkload):
-            raise TypeError(f"workload {spec.workload_name!r} is not the engine's")
-        return build_job(
-            JobRequest(
-                run_id=self._writer.record.run_id, seed=self._planned.seed,
-                output=self._writer.layout.request_logs.absolute(), workloads=spec.driven,
-                targets=slot.targets, generator=spec.generator,
-                files=(ResultsLayout(self._frame.results).files.absolute(), self._frame.root.absolute()),
-            )
-        )  # fmt: skip
-
-    def _longest_s(self, ready: Ready) -> float:
-        """When an engine that has not finished counts as lost."""
-        workloads = self._spec.workloads.values()
-        longest = max(
-            duration_s(w.load) + getattr(w.load, "graceful", 0.0) + longest_timeout_s(w) for w in workloads
-        )
-        return START_AHEAD_S + longest + flush_timeout_s(ready.due or 0)
-
     def _on_progress(self, progress: Progress) -> None:
         self._frame.display.load(progress)
 
@@ -372,21 +316,20 @@ class _Attempt:
         """Judge the run, and complete its folder."""
         self._frame.display.phase("keep")
         seen, writer = self._seen, self._writer
-        window = _window(seen.done) if seen.drove is None else seen.drove.window
-        clock = RunClock(seen.zero_ns) if seen.zero_ns is not None else None
+        window = seen.window()
         if seen.observed is not None:
             writer.write_samples(seen.observed.samples)
-        writer.write_events(self._all_events(clock))
+        writer.write_events(seen.all_events())
         begun = time.monotonic()
         verdicts = judge([*seen.observations, *self._judged(window)])
         record = writer.record.model_copy(
             update={
-                "clock": self._clock_record(),
+                "clock": seen.clock_record(),
                 "window": window,
                 "verdicts": verdicts,
                 "failure": seen.failure,
                 "unknown": dict(seen.drove.unknown) if seen.drove is not None else {},
-                "engine": self._engine_facts(),
+                "engine": seen.engine_facts(self._frame.engine),
                 "deployment": seen.deployment,
                 "telemetry": seen.observed.facts if seen.observed is not None else {},
                 "logs": seen.logs,
@@ -418,66 +361,6 @@ class _Attempt:
         found += evidence.of_system(seen.system_events, self._targets, outcomes)
         return found
 
-    def _all_events(self, clock: RunClock | None) -> list[Event]:
-        """Events of all sources on the run clock, oldest first."""
-        seen = self._seen
-        drove = seen.drove.events if seen.drove is not None else ()
-        events = [*seen.events, *drove, *(seen.observed.events if seen.observed is not None else ())]
-        for finding in seen.findings:
-            detail = {key: value for key, value in finding.items() if key not in ("event", "t_us", "message")}
-            events.append(
-                Event(int(finding.get("t_us") or 0), "engine", str(finding["name"]), "",
-                      str(finding.get("message", "")), json.dumps(detail))
-            )  # fmt: skip
-        if clock is not None:
-            platform = str(seen.deployment.get("platform", "platform"))
-            events += [
-                Event(
-                    clock.at_us(e.t_ns), platform, e.kind, e.instance, e.message, json.dumps(dict(e.detail))
-                )
-                for e in seen.system_events
-            ]
-        return sorted(events, key=lambda event: event.t_us)
-
-    def _clock_record(self) -> ClockRecord | None:
-        zero_ns = self._seen.zero_ns
-        if zero_ns is None:
-            return None
-        zero = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - zero_ns) / 1000)
-        step = self._seen.during.wall_step_us if self._seen.during is not None else 0
-        return ClockRecord(
-            zero_monotonic_ns=zero_ns, zero_utc=zero.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            boot_id=boot_id(), wall_step_us=step,
-        )  # fmt: skip
-
-    def _engine_facts(self) -> dict[str, Any]:
-        seen = self._seen
-        facts: dict[str, Any] = {"version": self._frame.engine.version, "profile": self._frame.engine.profile}
-        if seen.drove is not None:
-            facts |= {"driver": dict(seen.drove.facts)}
-        if seen.ready is not None:
-            ready = seen.ready
-            facts |= {
-                "build": dict(ready.build),
-                "backend": ready.backend,
-                "threads": ready.threads,
-                "due": ready.due,
-            }
-        if seen.done is not None:
-            done = seen.done
-            facts |= {"counts": dict(done.counts), "self": dict(done.self_), "stopped_by": done.stopped_by,
-                      "files": [dict(file) for file in done.files], "window": dict(done.window)}  # fmt: skip
-        if seen.during is not None and seen.settled is not None:
-            facts["machine"] = {
-                "busy_ratio": seen.during.busy_ratio,
-                "own_ratio": seen.during.own_ratio,
-                "deployment_ratio": seen.during.deployment_ratio,
-                "foreign_ratio": seen.during.foreign_ratio,
-                "steal_ratio": seen.during.steal_ratio,
-                "baseline_foreign_ratio": seen.settled.baseline.foreign_ratio,
-            }
-        return facts
-
     def _leave_running(self, error: TowtankError) -> None:
         """Note why the run could not be completed; it is done again later."""
         with contextlib.suppress(MachineError, OSError):  # the disk may be what failed
@@ -497,12 +380,6 @@ def _needs_address(run: str | Sequence[str] | None) -> bool:
     """Whether a reset asks the deployment itself, so that it can only come after deploying."""
     words = [run] if isinstance(run, str) else list(run or ())
     return any("{url." in word for word in words)
-
-
-def _window(done: Done | None) -> Window | None:
-    if done is None:
-        return None
-    return Window.model_validate(dict(done.window))
 
 
 def _log_facts(log: LogFile) -> dict[str, Any]:

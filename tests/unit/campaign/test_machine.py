@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
+from support import small_study
 from support.campaign_bench import make_plan
 from towtank.campaign import application, environment, evidence, machine, processes
 from towtank.campaign.evidence import Outcomes
@@ -24,7 +25,8 @@ from towtank.platforms.base import Instance, SystemEvent, Target
 from towtank.platforms.local_config import LocalConfig
 from towtank.store.run_record import Window
 
-BURN = "import time; end = time.monotonic() + {s}\nwhile time.monotonic() < end: pass"
+BURN = "import time\nwhile time.process_time() < {s}: pass"
+"""Uses this much CPU, however long a busy machine takes to give it."""
 
 
 def moment(seconds, **counters):
@@ -56,19 +58,22 @@ def test_work_of_a_child_is_ours_even_after_it_has_ended():
     before = machine.now()
     subprocess.run([sys.executable, "-S", "-c", BURN.format(s=0.4)], check=True)
     used = machine.now().tree_s - before.tree_s
-    assert used >= 0.15, "a busy machine may have let it run only part of the time, but it is ours"
+    assert used >= 0.35
 
 
 def test_the_tree_has_all_descendants_and_nobody_else():
     with subprocess.Popen(["/bin/sh", "-c", "sleep 30 & wait"], start_new_session=True) as child:
-        time.sleep(0.2)
-        pids = {stat.pid for stat in processes.tree(os.getpid(), processes.all_stats())}
-        assert child.pid in pids
-        assert 1 not in pids
-        grandchildren = [s.pid for s in processes.all_stats() if s.parent == child.pid]
-        assert set(grandchildren) <= pids
-        for pid in (*grandchildren, child.pid):
-            os.kill(pid, 9)
+        try:
+            small_study.wait_until(lambda: of_child(child.pid), what="a grandchild")
+            pids = {stat.pid for stat in processes.tree(os.getpid(), processes.all_stats())}
+            assert {child.pid, *of_child(child.pid)} <= pids
+            assert 1 not in pids
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def of_child(pid):
+    return [stat.pid for stat in processes.all_stats() if stat.parent == pid]
 
 
 def test_settling_waits_for_the_cpu_to_hold(monkeypatch):
