@@ -36,7 +36,9 @@ def load(
         "-c",
         help="Workers, each with a connection. Default is 50. With --rate: most requests in flight.",
     ),
-    q: float | None = typer.Option(None, "-q", help="Rate limit per worker, in requests per second."),
+    q: float | None = typer.Option(
+        None, "-q", help="Rate limit per worker, in requests per second; 0 is none."
+    ),
     z: str | None = typer.Option(None, "-z", help="Duration, such as 10s or 3m; then -n is ignored."),
     o: str | None = typer.Option(None, "-o", help="Output: csv instead of a summary."),
     m: str = typer.Option("GET", "-m", help="HTTP method."),
@@ -88,10 +90,12 @@ def load(
     from towtank.load.adhoc import AdhocLoad, headers_from
     from towtank.units import parse_duration, parse_rate
 
-    if o not in (None, "csv"):
+    if o not in (None, "", "csv"):
         raise typer.BadParameter(f"{o!r} is not known; csv is the only one", param_hint="-o")
     if arrivals not in ("uniform", "poisson"):
         raise typer.BadParameter(f"{arrivals!r} is not known; uniform or poisson", param_hint="--arrivals")
+    if arrivals != "uniform" and rate is None:
+        raise typer.BadParameter("says nothing without --rate", param_hint="--arrivals")
     try:
         duration_s = parse_duration(z) if z is not None else None
         rate_per_s = parse_rate(rate) if rate is not None else None
@@ -100,9 +104,10 @@ def load(
     body, body_file = _body(d, data_file, templates=templates)
     tls = _tls(insecure=insecure, cacert=cacert, cert=cert, key=key)
     asked = AdhocLoad(
-        url=url, requests=n, users=c, duration_s=duration_s, rate_per_user_per_s=q, rate_per_s=rate_per_s,
-        arrivals=_known_arrivals(arrivals), method=m.upper(), body=body, timeout_s=t, threads=cpus, seed=seed,
-        keepalive=not disable_keepalive, templates=templates, body_file=body_file, tls=tls, proxy=x, http2=h2,
+        url=url, requests=n, users=c, duration_s=duration_s or None, rate_per_user_per_s=q or None,
+        rate_per_s=rate_per_s,
+        arrivals=_known_arrivals(arrivals), method=m.upper() or "GET", body=body, timeout_s=t, threads=cpus, seed=seed,
+        keepalive=not disable_keepalive, templates=templates, body_file=body_file, tls=tls, proxy=x or None, http2=h2,
         redirects=0 if disable_redirects else MOST_REDIRECTS, unix_socket=unix_socket,
         headers=headers_from(
             header, accept=accept, content_type=content_type, basic=a, host=host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from towtank import __version__
+from towtank.cli.go_flags import spelled_out
 from towtank.errors import ExitCode, TowtankError
 
 
@@ -111,7 +113,7 @@ def build_app(argv: list[str]) -> typer.Typer:
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Entry point of the console script."""
-    arguments = sys.argv[1:] if argv is None else argv
+    arguments = spelled_out(sys.argv[1:] if argv is None else argv)
     try:
         build_app(arguments)(args=arguments, prog_name="towtank")
     except TowtankError as error:
@@ -123,10 +125,14 @@ def main(argv: list[str] | None = None) -> NoReturn:
         sys.exit(int(ExitCode.INTERRUPTED))
     except BrokenPipeError:
         # the reader of our output (head, less) went away: not an error, and nothing more can be said
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(int(ExitCode.OK))
     except Exception as error:  # noqa: BLE001 - the last resort: a crash report instead of a traceback
         _debug()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            say_error(f"no room for what was to be written: {error}", "make room there, or write elsewhere")
+            _drop_output()
+            sys.exit(int(ExitCode.DEPLOYMENT_FAILED))
         path = _crash_report(arguments)
         say_error(
             f"unexpected {type(error).__name__}: {error}",
@@ -142,6 +148,11 @@ def say_error(message: str, hint: str | None) -> None:
     if hint:
         sys.stderr.write(f"hint: {hint}\n")
     sys.stderr.flush()
+
+
+def _drop_output() -> None:
+    """Have what is still to be printed go nowhere: the end of the process would fail with it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _debug() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 import towtank
 from towtank.design.model import ClosedLoad, Generator, Journey, OpenLoad, Request, Workload
 from towtank.design.request_model import Body
-from towtank.errors import ExitCode, TowtankError
-from towtank.load.job import JobRequest, build_job
+from towtank.load.adhoc_url import Address, AdhocError, read_address, shown
+from towtank.load.job import LIMITS, JobRequest, build_job
 from towtank.platforms.base import Instance, Target
 from towtank.platforms.transport import Tls, Transport
 
@@ -26,14 +25,18 @@ DEFAULT_REQUESTS = 200
 DEFAULT_USERS = 50
 DEFAULT_TIMEOUT_S = 20.0
 DEFAULT_OPEN_S = 10.0
+SHORTEST_TIMEOUT_S = 1e-6
 LONGEST_TIMEOUT_S = 1800.0
 """The engine's own bound, and what `-t 0` (hey: no timeout) means: everything ends some time."""
+LOWEST_RATE_PER_USER_PER_S, HIGHEST_RATE_PER_USER_PER_S = 1e-6, 1e6
+"""The engine's own bounds."""
 LONGEST_S = 24 * 3600.0
 MOST_DURATION_S = 7 * 86400.0
 MOST_SEED = 2**64 - 1
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _TARGET = "target"
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
+_HOST = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
 _OPTION_OF = (
     (re.compile(r"\.headers\.(.+)"), r"the header \1"),
     (re.compile(r"\.proxy\b.*"), "-x"),
@@ -56,12 +59,6 @@ _OPTION_OF_FIELD = {
 """Field of the experiment's model → what the user wrote it as."""
 
 Part = TypeVar("Part", bound=BaseModel)
-
-
-class AdhocError(TowtankError):
-    """The options of an ad-hoc load contradict each other or cannot be carried out."""
-
-    exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True)
@@ -133,15 +130,16 @@ class AdhocLoad:
         AdhocError
             Options contradict each other.
         """
-        _, path = self._address()
+        address = self._address()
         self._check_numbers()
         text = str if self.templates else _literal
-        headers = {name: text(value) for name, value in self.headers.items()}
+        headers = {**_authorization(address.user), **self.headers}
+        headers = {name: text(value) for name, value in headers.items()}
         if self.method not in METHODS:
-            raise AdhocError(f"-m {self.method}: allowed is one of {', '.join(METHODS)}")
+            raise AdhocError(f"-m {self.method!r}: allowed is one of {', '.join(METHODS)}")
         request = _made(
-            Request, name="request", method=self.method, path=text(path), headers=headers, body=self._body(text),
-            redirects=self.redirects,
+            Request, name="request", method=self.method, path="/" + text(address.path.removeprefix("/")),
+            headers=headers, body=self._body(text), redirects=self.redirects,
         )  # fmt: skip
         load = self._open() if self.rate_per_s is not None else self._closed()
         return _made(
@@ -159,18 +157,25 @@ class AdhocLoad:
 
     def _check_numbers(self) -> None:
         """Refuse numbers that mean nothing, in the words of who wrote them."""
-        if not 0 <= self.timeout_s <= LONGEST_TIMEOUT_S:  # nan is refused too
+        # nan is refused too
+        if self.timeout_s != 0 and not SHORTEST_TIMEOUT_S <= self.timeout_s <= LONGEST_TIMEOUT_S:
             raise AdhocError(
-                f"-t {self.timeout_s:g}: allowed are seconds up to {LONGEST_TIMEOUT_S:,.0f}; "
-                "0 stands for the longest"
+                f"-t {self.timeout_s:g}: allowed are seconds from {SHORTEST_TIMEOUT_S:f} to "
+                f"{LONGEST_TIMEOUT_S:,.0f}; 0 stands for the longest"
             )
         rate = self.rate_per_user_per_s
-        if rate is not None and not (0 < rate < math.inf):
-            raise AdhocError(f"-q {rate:g}: allowed is a number above 0, requests per second of each worker")
+        if rate is not None and not LOWEST_RATE_PER_USER_PER_S <= rate <= HIGHEST_RATE_PER_USER_PER_S:
+            raise AdhocError(
+                f"-q {rate:g}: allowed are requests per second of each worker from {LOWEST_RATE_PER_USER_PER_S:f} "
+                f"to {HIGHEST_RATE_PER_USER_PER_S:,.0f}; 0 is no limit"
+            )
         if self.duration_s is None and self.requests is not None and self.requests < 1:
             raise AdhocError(f"-n {self.requests}: at least one request is needed")
         if self.users is not None and self.users < 1:
             raise AdhocError(f"-c {self.users}: at least one worker is needed")
+        most = LIMITS["max_connections"]
+        if self.users is not None and self.users > most:
+            raise AdhocError(f"-c {self.users}: each worker has a connection; allowed are at most {most:,}")
         if self.duration_s is not None and not 0 < self.duration_s <= MOST_DURATION_S:
             raise AdhocError(
                 f"-z {self.duration_s:g}s: allowed is a time above 0 and up to {MOST_DURATION_S / 86400:g} days"
@@ -180,7 +185,7 @@ class AdhocLoad:
 
     def job(self, output: Path) -> dict[str, Any]:
         """The engine's job; its records go to `output`."""
-        base, _ = self._address()
+        base = self._address().base
         if self.unix_socket is not None:
             base = f"unix:{self.unix_socket.absolute()}"
         target = Target(_TARGET, (Instance(_TARGET, base),), transport=self.transport())
@@ -197,10 +202,10 @@ class AdhocLoad:
         AdhocError
             Options contradict each other.
         """
-        base, _ = self._address()
+        base = self._address().base
         is_https = base.startswith("https:")
         if not is_https and self.tls != Tls():
-            raise AdhocError(f"{self.url!r}: --insecure, --cacert, --cert and --key are for https only")
+            raise AdhocError(f"{shown(self.url)}: --insecure, --cacert, --cert and --key are for https only")
         if self.unix_socket is not None and (is_https or self.proxy is not None):
             other = "https" if is_https else "-x"
             raise AdhocError(f"--unix-socket and {other} exclude each other")
@@ -240,13 +245,13 @@ class AdhocLoad:
             return
         if self.proxy is not None:
             return  # the proxy may know names that this machine does not
-        parts = urlsplit(self._address()[0])
+        parts = urlsplit(self._address().base)
         try:
             socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             words = error.strerror if isinstance(error, OSError) else str(error)
             raise AdhocError(
-                f"{self.url!r}: the host {parts.hostname!r} has no address ({words})",
+                f"{shown(self.url)}: the host {parts.hostname!r} has no address ({words})",
                 hint="allowed is a URL with a host that this machine can resolve",
             ) from error
 
@@ -272,6 +277,11 @@ class AdhocLoad:
         rate = self.rate_per_s or 0.0
         if rate <= 0:
             raise AdhocError("--rate must be above 0/s")
+        if self.users is not None and self.users < self.threads:
+            raise AdhocError(
+                f"-c {self.users} is less than -cpus {self.threads}: each thread needs a request in flight",
+                hint="raise -c or lower -cpus",
+            )
         if self.rate_per_user_per_s is not None:
             raise AdhocError("-q bounds workers, but with --rate there are none", hint="leave -q away")
         duration = self.duration_s
@@ -286,22 +296,8 @@ class AdhocLoad:
             max_in_flight=self.users,
         )
 
-    def _address(self) -> tuple[str, str]:
-        """Split the URL in what the target is and what the request asks for."""
-        url = self.url if "://" in self.url else f"http://{self.url}"
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError as error:
-            raise AdhocError(f"{self.url!r} is not a URL: {error}") from error
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise AdhocError(
-                f"{self.url!r} is not a URL that can be loaded; allowed are http and https://host[:port]/path",
-                hint="write the URL last, after all options",
-            )
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        base = f"{parts.scheme}://{host}" + (f":{port}" if port else "")
-        return base, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    def _address(self) -> Address:
+        return read_address(self.url)
 
 
 def _made(model: type[Part], /, **values: object) -> Part:
@@ -322,32 +318,43 @@ def headers_from(
     lines: list[str], *, accept: str | None, content_type: str | None, basic: str | None, host: str | None,
     compression: bool, has_body: bool, user_agent: str | None = None,
 ) -> dict[str, str]:  # fmt: skip
-    """Headers as hey sends them.
+    """Headers as hey sends them: an option of its own wins over -H, but for -T; of a repeated name the last counts.
 
     Raises
     ------
     AdhocError
-        A line is not ``Name: value``.
+        A line is not ``Name: value``, or a name of a host is none.
     """
-    headers = {"user-agent": user_agent or f"towtank/{towtank.__version__}"}
+    headers = {"user-agent": f"towtank/{towtank.__version__}"}
     if compression:
         headers["accept-encoding"] = "gzip"
-    if has_body or content_type is not None:
+    if has_body or content_type:
         headers["content-type"] = content_type or "text/html"
-    if accept is not None:
-        headers["accept"] = accept
-    if host is not None:
-        headers["host"] = host
-    if basic is not None:
-        if ":" not in basic:
-            raise AdhocError("-a wants user:password")
-        headers["authorization"] = "Basic " + base64.b64encode(basic.encode()).decode()
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name.strip():
             raise AdhocError(f'-H {line!r} is not a header; allowed is -H "Name: value"')
         headers[name.strip().lower()] = value.strip()
+    own = {"accept": accept, "host": host, "user-agent": user_agent, **_basic(basic)}
+    headers |= {name: value for name, value in own.items() if value}  # as in hey, an empty one is none
+    if "host" in headers and not _HOST.fullmatch(headers["host"]):
+        raise AdhocError(
+            f"-host {headers['host']!r}: this is no name of a host; allowed is HOST or HOST:PORT, "
+            "of letters, digits and . - _ : [ ]"
+        )
     return headers
+
+
+def _basic(given: str | None) -> dict[str, str]:
+    """What -a asks for."""
+    if given and ":" not in given:
+        raise AdhocError("-a wants user:password")
+    return _authorization(given)
+
+
+def _authorization(user: str | None) -> dict[str, str]:
+    """Header of basic authentication."""
+    return {"authorization": "Basic " + base64.b64encode(user.encode()).decode()} if user else {}
 
 
 def refusal(problems: Sequence[str]) -> AdhocError:

@@ -14,6 +14,7 @@ import pytest
 
 from towtank import errors
 from towtank.cli import main as cli
+from towtank.cli.go_flags import spelled_out
 
 PYTHON = Path(__file__).parents[3] / "python"
 
@@ -62,12 +63,55 @@ def test_help_imports_no_command_and_nothing_heavy():
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "heavy = {'pydantic', 'pyarrow', 'duckdb', 'pandas', 'numpy', 'scipy', 'altair', 'psutil'} & set(sys.modules)\n"
         "ours = [m for m in sys.modules if m.startswith('towtank.') and m not in ('towtank.cli', 'towtank.cli.main', "
-        "'towtank.errors')]\n"
+        "'towtank.cli.go_flags', 'towtank.errors')]\n"
         "sys.exit(str((heavy, ours)) if heavy or ours else 0)"
     )
     env = {**os.environ, "PYTHONPATH": str(PYTHON)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
+
+
+def test_heys_flags_may_be_written_as_go_reads_them():
+    words = [
+        "load",
+        "--n=2",
+        "-c=1",
+        "-H",
+        "-n=5",
+        "-d=",
+        "-h2=false",
+        "-disable-keepalive=T",
+        "h/?n=1",
+        "--rate",
+        "1/s",
+    ]
+    assert spelled_out(words) == [
+        "load", "-n", "2", "-c", "1", "-H", "-n=5", "-d", "", "-disable-keepalive", "h/?n=1", "--rate", "1/s",
+    ]  # fmt: skip
+    assert spelled_out(["load", "--", "-n=2"]) == ["load", "--", "-n=2"]
+    assert spelled_out(["load", "-n"]) == ["load", "-n"]
+    assert spelled_out(["run", "-n=2"]) == ["run", "-n=2"]
+    done = towtank("load", "-h2=perhaps", "127.0.0.1:9")
+    assert done.returncode == 2
+    assert "h2" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the kernel has no /dev/full")  # noqa: PTH110
+def test_output_that_finds_no_room_is_no_fault_of_ours():
+    env = {**os.environ, "PYTHONPATH": str(PYTHON)}
+    code = "from towtank.cli.main import main; main()"
+    with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-c", code, "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=env,
+        )
+    assert done.returncode == 4
+    assert "error: no room for what was to be written" in done.stderr
+    assert "fault in Towtank" not in done.stderr
 
 
 def test_version_names_the_engine_or_says_that_there_is_none():

@@ -96,7 +96,7 @@ def test_a_file_is_sent_byte_for_byte_and_redirects_are_followed(tmp_path):
     [
         (AdhocLoad("localhost", requests=3, users=9), "-n 3 is less than -c 9"),
         (AdhocLoad("localhost", users=0), "at least one worker"),
-        (AdhocLoad("localhost", method="BREW"), "-m BREW"),
+        (AdhocLoad("localhost", method="BREW"), "-m 'BREW'"),
         (AdhocLoad("ftp://localhost"), "not a URL that can be loaded"),
         (AdhocLoad("http://localhost:port"), "is not a URL"),
         (AdhocLoad("http://localhost", tls=Tls(insecure=True)), "are for https only"),
@@ -137,12 +137,64 @@ def test_a_refused_job_is_said_in_the_users_words(problem, words):
     assert "$" not in error.message
 
 
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://h:0/", "has the port 0"),
+        ("http://h:65536/", "Port out of range"),
+        ("http://h/a\nb", r"holds the control character '\\n'"),
+        ("http://h/a\tb", r"control character '\\t'"),
+        ("http://127.1/", "'127.1' is neither a name nor an address"),
+        ("http://2130706433/", "neither a name nor an address"),
+        ("http://0x7f.1/", "neither a name nor an address"),
+        ("http://[::1/", "is not a URL"),
+        ("http:///path", "not a URL that can be loaded"),
+    ],
+)
+def test_an_odd_url_is_refused_before_anything_is_sent(tmp_path, url, words):
+    with pytest.raises(AdhocError, match=words):
+        AdhocLoad(url).job(tmp_path)
+
+
+def test_a_user_in_the_url_is_basic_authentication_and_in_no_message(tmp_path):
+    url = "http://me:s%40cret@localhost:81/a?x=b@c"
+    job = AdhocLoad(url).job(tmp_path)
+    assert request_of(job)["headers"]["authorization"] == "Basic bWU6c0BjcmV0"
+    assert job["targets"]["target"]["instances"][0]["url"] == "http://localhost:81"
+    own = AdhocLoad(url, headers={"authorization": "Bearer x"}).job(tmp_path)
+    assert request_of(own)["headers"]["authorization"] == "Bearer x"
+    with pytest.raises(AdhocError) as caught:
+        AdhocLoad("ftp://me:s%40cret@localhost:81/a").job(tmp_path)
+    assert "'ftp://***@localhost:81/a'" in caught.value.message
+
+
+def sent(*lines, **options):
+    known = dict.fromkeys(("accept", "content_type", "basic", "host"))
+    return headers_from(list(lines), **{**known, "compression": False, "has_body": False, **options})
+
+
+def test_options_of_their_own_win_over_headers_and_empty_ones_are_none():
+    assert sent("User-Agent: a", user_agent="b")["user-agent"] == "b"
+    assert sent("Host: a", host="b:81")["host"] == "b:81"
+    assert sent("Content-Type: a/b", content_type="c/d")["content-type"] == "a/b"
+    assert sent("X: 1", "x: 2")["x"] == "2"
+    assert not {"host", "accept", "authorization"} & sent(host="", accept="", basic="").keys()
+
+
+@pytest.mark.parametrize("host", ["a b", "a\r\nX: y", "me@h", "h/path"])
+def test_a_host_header_that_is_no_host_is_refused(host):
+    with pytest.raises(AdhocError, match=r"-host .* this is no name of a host"):
+        sent(host=host)
+    with pytest.raises(AdhocError, match="-host"):
+        sent(f"Host: {host}")
+
+
 def test_headers_as_hey_sends_them():
     headers = headers_from(
         ["X-A: 1", "Accept: text/plain"], accept="*/*", content_type=None, basic="user:pass", host="example.org",
         compression=True, has_body=True,
     )  # fmt: skip
-    assert headers["accept"] == "text/plain"
+    assert headers["accept"] == "*/*"  # -A wins, whatever -H says
     assert headers["authorization"] == "Basic dXNlcjpwYXNz"
     assert headers["content-type"] == "text/html"
     assert headers["host"] == "example.org"
@@ -163,6 +215,8 @@ def test_a_header_without_a_colon_is_refused():
 
 
 def test_template_marks_are_sent_as_they_are(tmp_path):
+    path = request_of(AdhocLoad("localhost/{%a%}/{{b}}").job(tmp_path))["path"]
+    assert path == "/{% raw %}{%a%}/{{b}}{% endraw %}"  # a path begins with its slash
     job = AdhocLoad("localhost", body="{{ x }} {% endraw %} {#").job(tmp_path)
     assert request_of(job)["body"].startswith("{% raw %}")
     assert AdhocLoad("localhost", body="{{ x }}", templates=True).job(tmp_path)["workloads"]
@@ -289,9 +343,17 @@ def test_a_percentile_among_failures_is_not_a_number(latencies, failures, percen
         ({"rate_per_user_per_s": float("nan")}, "-q nan"),
         ({"timeout_s": -5.0}, "-t -5"),
         ({"timeout_s": float("nan")}, "-t nan"),
-        ({"timeout_s": 1801.0}, r"-t 1801: allowed are seconds up to 1,800"),
+        ({"timeout_s": 1801.0}, r"-t 1801: allowed are seconds from 0.000001 to 1,800"),
+        ({"timeout_s": 1e-9}, "-t 1e-09: allowed are seconds from 0.000001"),
+        ({"rate_per_user_per_s": 1e300}, "-q 1e.300: allowed are .* to 1,000,000"),
+        (
+            {"users": 10_001, "requests": 20_000},
+            "-c 10001: each worker has a connection; allowed are at most 10,000",
+        ),
+        ({"users": 3, "threads": 4, "rate_per_s": 5.0}, "-c 3 is less than -cpus 4"),
+        ({"method": ""}, "-m ''"),
         ({"threads": 99}, "-cpus '99' cannot be used: .*64"),
-        ({"users": 2_000_000, "requests": 3_000_000}, "-c '2000000' cannot be used"),
+        ({"users": 2_000_000, "requests": 3_000_000}, "-c 2000000: .* at most 10,000"),
         ({"requests": 0, "users": 1}, "-n 0"),
         ({"duration_s": 0.0}, "-z 0s"),
         ({"seed": -1}, "--seed -1"),
