@@ -54,3 +54,12 @@ def test_what_cannot_be_imported_is_said(tmp_path, arguments, code, words):
     assert done.returncode == code, done.stderr
     assert words in " ".join(done.stderr.replace("│", " ").split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_of_a_run_is_no_further_run(tmp_path):
+    for name in ("a-1.csv", "a-2.csv"):
+        (tmp_path / name).write_bytes((DATA / "hey.csv").read_bytes())
+    done = towtank("import", "hey", "a-1.csv", "a-2.csv", cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "a-2.csv has the same content as a-1.csv" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-1.csv", "a-2.csv"]

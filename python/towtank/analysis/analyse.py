@@ -15,6 +15,7 @@ from towtank.analysis import ecdf, factorial, findings, headline, resources, slo
 from towtank.analysis.comparison import Values, compare
 from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution, merge
+from towtank.analysis.engine_findings import EngineFinding, engine_findings
 from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
 from towtank.analysis.model import (
     Comparison,
@@ -117,7 +118,7 @@ class _Gathered:
     steps: dict[tuple[str, str], list[dict[str, Quantity]]]
     timeseries: list[pd.DataFrame]
     resources: list[pd.DataFrame]
-    said: dict[str, tuple[findings.EngineFinding, ...]]
+    said: dict[str, tuple[EngineFinding, ...]]
 
 
 def _gather(results: Results, plan: Plan) -> _Gathered:
@@ -132,7 +133,7 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
         limits = step_limits.get(folder.record.treatment_id)
         run = summarise_run(folder, wanted=wanted, step_limits_s=limits)
         gathered.summaries.append(run.summary)
-        gathered.said[run.record.run_id] = findings.engine_findings(folder.events())
+        gathered.said[run.record.run_id] = engine_findings(folder.events())
         if run.record.run_id in chosen:
             _take(gathered, run)
     return gathered

@@ -6,18 +6,13 @@ reports refer to them.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from towtank.analysis.comparison import GOODPUT_GUARD
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
 from towtank.analysis.deployments import told
+from towtank.analysis.engine_findings import EngineFinding, reported, runs_in_words
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
 from towtank.analysis.paired import PERMUTATION_FROM
 from towtank.design.foreign import IMPORTED, ForeignWorkload
@@ -25,38 +20,11 @@ from towtank.design.model import Adaptive, ClosedLoad
 from towtank.design.plan import Plan, Treatment
 from towtank.store.run_record import Reason, RunRecord
 
-
-@dataclass(frozen=True)
-class EngineFinding:
-    """Something that whatever made the load reported about a run: an event of source `engine`, `driver` or `import`."""
-
-    name: str
-    message: str
-    advice: str
-    source: str = "engine"
-
-
-_SAYS = {
-    "engine": "The load engine reported in",
-    "driver": "Of the load that another tool made in",
-    "import": "Of what was imported as",
-}
-"""Source of events → how its words are introduced."""
 FEW_BLOCKS = 6
 """With fewer blocks no exact 95 % interval of a median exists, and one odd block decides."""
 IMBALANCE = 1.5
 """Busiest instance ÷ fairest share beyond which the spread of requests is worth a word."""
 SEVERITY_ORDER = {"serious": 0, "warning": 1, "info": 2}
-_ENGINE_SEVERITY: dict[str, Literal["info", "warning", "serious"]] = {
-    "in_flight_bound_reached": "warning",
-    "late": "warning",
-    "cpu_bound": "warning",
-    "out_of_descriptors": "serious",
-    "out_of_ports": "serious",
-    "source_address_failed": "serious",
-    "debug_build": "serious",
-    "record_write_failed": "serious",
-}
 
 
 def findings(
@@ -92,7 +60,7 @@ def findings(
         *_coverage(plan, records, runs),
         *_instrument(records),
         *_system(treatments, records),
-        *_engine(said or {}),
+        *reported(said or {}),
         *_deployments(records),
         *_spread(treatments),
         *_design(plan, treatments, deployments or {}),
@@ -164,7 +132,7 @@ def _instrument(records: Sequence[RunRecord]) -> Iterator[Finding]:
             yield Finding(
                 name,
                 "warning",
-                f"{_runs(len(cases))} {verdict} ({kept}): {worst.message}"
+                f"{runs_in_words(len(cases))} {verdict} ({kept}): {worst.message}"
                 + (" (the worst of them)" if len(cases) > 1 else ""),
                 worst.advice or "See the run's reasons.",
                 tuple(record.run_id for record, _ in cases),
@@ -195,38 +163,6 @@ def _system(treatments: Sequence[TreatmentSummary], records: Sequence[RunRecord]
                 + (f" {_most_common(r.advice for r in reasons)}" if any(r.advice for r in reasons) else ""),
                 tuple(r.run_id for r in cases),
             )
-
-
-def engine_findings(events: pa.Table) -> tuple[EngineFinding, ...]:
-    """What the load engine reported in a run, each kind once, from the run's events."""
-    rows = events.filter(pc.is_in(events["source"].cast(pa.string()), pa.array(list(_SAYS)))).to_pylist()
-    found: dict[str, EngineFinding] = {}
-    for row in rows:
-        try:
-            detail = json.loads(row["detail"] or "{}")
-        except ValueError:
-            detail = {}
-        advice = detail.get("advice") if isinstance(detail, dict) else None
-        said = EngineFinding(row["kind"], row["message"] or "", str(advice or ""), row["source"])
-        found.setdefault(row["kind"], said)
-    return tuple(found.values())
-
-
-def _engine(said: Mapping[str, Sequence[EngineFinding]]) -> Iterator[Finding]:
-    """What the load engine reported, grouped by name."""
-    grouped: dict[str, list[tuple[str, EngineFinding]]] = defaultdict(list)
-    for run_id, items in said.items():
-        for item in items:
-            grouped[item.name].append((run_id, item))
-    for name, cases in grouped.items():
-        first = cases[0][1]
-        yield Finding(
-            name,
-            _ENGINE_SEVERITY.get(name, "warning" if first.source == "engine" else "info"),
-            f"{_SAYS[first.source]} {_runs(len(cases))}: {first.message or name.replace('_', ' ')}",
-            first.advice or "See the events of the run.",
-            tuple(run_id for run_id, _ in cases),
-        )
 
 
 def _deployments(records: Sequence[RunRecord]) -> Iterator[Finding]:
@@ -462,10 +398,6 @@ def _claims(plan: Plan, comparisons: Sequence[Comparison]) -> Iterator[Finding]:
                 f"{pair}: {claim.reason} (the limit is {GOODPUT_GUARD:.0%}).",
                 "Claim a percentile over all requests (without _ok), or goodput itself.",
             )
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
 
 
 def _most_common(messages: Iterable[str]) -> str:

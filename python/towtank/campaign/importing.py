@@ -185,7 +185,14 @@ class _Import:
     def _run(self, file: Labelled, planned: PlannedRun) -> ImportedRun:
         request = self._request
         reader = open_file(request.tool, file.path)
-        self._sums[str(file.path)] = digest = _sha256(file.path)
+        digest = _sha256(file.path)
+        same = next((path for path, known in self._sums.items() if known == digest), None)
+        if same is not None:
+            raise ForeignFileError(
+                f"{file.path} has the same content as {same}, to the last byte: two runs never have",
+                hint="one file is one run: give it once; nothing was imported",
+            )
+        self._sums[str(file.path)] = digest
         writer = RunWriter.create(
             self._folder, planned, 1, experiment=request.experiment, treatment_label=file.treatment,
             levels={"deployment": file.treatment}, workload=request.tool, load_model="foreign",

@@ -7,7 +7,8 @@ from support.plans import make_plan
 from towtank.analysis import Quantity
 from towtank.analysis.comparison import compare
 from towtank.analysis.deployments import deployments_of
-from towtank.analysis.findings import engine_findings, findings
+from towtank.analysis.engine_findings import engine_findings
+from towtank.analysis.findings import findings
 from towtank.analysis.headline import headline, is_decided
 from towtank.analysis.model import TreatmentSummary
 from towtank.design.model import Adaptive

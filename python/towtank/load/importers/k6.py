@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ _DATA = pa.struct(
 )
 _LINE = pa.schema([("metric", pa.string()), ("type", pa.string()), ("data", _DATA)])
 """Of a line of JSON, what is read."""
+_BEGINS = re.compile(rb'"type":"Metric","data":\{"name":"http_reqs"')
+"""How k6 introduces a metric, once in a run."""
 
 
 class _K6:
@@ -124,7 +127,17 @@ class K6Json(_K6):
     """
 
     def _tables(self) -> Iterator[pa.RecordBatch]:
+        begun = False
         for first, block in blocks(self._path):
+            for found in _BEGINS.finditer(block):
+                if begun:
+                    raise refuse(
+                        self._path,
+                        "says a second time what `http_reqs` is, which k6 says once: several files were glued together",
+                        line=first + block.count(b"\n", 0, found.start()),
+                        hint="give each file alone, it is a run of its own; nothing was imported",
+                    )
+                begun = True
             yield _at_once(block) or self._line_by_line(first, block)
 
     def _line_by_line(self, first: int, block: bytes) -> pa.RecordBatch:
@@ -143,8 +156,8 @@ class K6Json(_K6):
             data = said["data"]
             tags = data.get("tags") or {}
             return (
-                said["metric"],
-                data["time"],
+                _text(said, "metric"),
+                _text(data, "time"),
                 float(data["value"]),
                 *(str(tags.get(tag, "")) for tag in TAGS),
             )
@@ -153,6 +166,13 @@ class K6Json(_K6):
         except (KeyError, TypeError, AttributeError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise refuse(self._path, f"is no line of k6: {what}", line=number) from error
+
+
+def _text(said: Mapping[str, Any], key: str) -> str:
+    value = said[key]
+    if not isinstance(value, str):
+        raise ValueError(f"`{key}` is {str(value)[:40]}; allowed is a text")
+    return value
 
 
 def _at_once(block: bytes) -> pa.RecordBatch | None:

@@ -269,9 +269,19 @@ def explain(path: Path, columns: Mapping[str, Column], names: Sequence[str] | No
                     raise refuse(path, problem, line=line)
         except csv.Error as error:
             raise refuse(path, f"is no CSV: {error}", line=reader.line_num) from error
-        except UnicodeDecodeError as error:
-            raise refuse(path, "is no text in UTF-8", line=reader.line_num + 1) from error
+        except UnicodeDecodeError:
+            _refuse_undecodable(path)
+            raise
         content.check_end()
+
+
+def _refuse_undecodable(path: Path) -> None:
+    """Find the first line that is no UTF-8: the decoder above reads ahead, and cannot tell."""
+    for number, line in lines(path):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise refuse(path, "is no text in UTF-8", line=number) from error
 
 
 def _problem_of(

@@ -175,6 +175,10 @@ def test_a_broken_line_of_json_is_named(tmp_path):
         "{",
         json.dumps({**point, "data": {"value": 1}}),
         json.dumps({**point, "data": {**point["data"], "value": "x"}}),
+        json.dumps({**point, "data": {**point["data"], "time": 5}}),
+        json.dumps({**point, "metric": ["http_reqs"]}),
+        json.dumps({**point, "metric": None}),
+        "[" * 100_000,
     ):
         path = tmp_path / "k6.json"
         path.write_text("\n".join([lines[0], broken, *lines[2:]]) + "\n")
@@ -190,6 +194,24 @@ def test_a_broken_line_of_json_is_named(tmp_path):
         path = tmp_path / "v.json"
         path.write_text(result[0] + "\n" + json.dumps({**json.loads(result[1]), key: value}) + "\n")
         assert f"{path}:2:" in refusal("vegeta", path)
+
+
+def test_files_of_k6_that_were_glued_together_are_refused(tmp_path):
+    content = gzip.decompress((DATA / "k6.json.gz").read_bytes())
+    path = tmp_path / "k6.json"
+    path.write_bytes(content * 2)
+    said = refusal("k6", path)
+    again = content.count(b"\n") + 1
+    assert f"{path}:{again}:" in said
+    assert "glued" in said
+
+
+@pytest.mark.parametrize(("tool", "name"), CSV)
+def test_a_line_that_is_no_utf8_is_named(tmp_path, tool, name):
+    lines = (DATA / name).read_bytes().splitlines(keepends=True)
+    path = tmp_path / name
+    path.write_bytes(b"".join([*lines[:7], b"\xe4" + lines[7], *lines[8:]]))
+    assert f"{path}:8: is no text in UTF-8" in refusal(tool, path)
 
 
 def test_a_status_that_is_none_names_its_line(tmp_path):
