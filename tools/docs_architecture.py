@@ -39,9 +39,30 @@ experiment.yaml
 It only flows downwards. `analysis` and `report` read stored results and nothing else. The formats at the seams are in
 [formats.md](formats.md); how to add a platform or a telemetry source in [platforms.md](platforms.md).
 
+Two side doors lead into the same store. A workload with a `driver` is driven by k6 or Locust instead of the engine (`drivers/` says how each is
+started, `campaign/driving.py` runs it under the guard), and `towtank import` brings files of other tools in (`campaign/importing.py`); both are read by
+`load/importers/` and written by `store/foreign.py`, and whoever reads results need not ask where they came from ([doors.md](doors.md)).
+
 Three processes take part in a run: **towtank** (Python: plans, watches, keeps), **towtank-engine run** (Rust: drives
-the load; its stdin is its lifeline), and, for local deployments, **towtank-engine guard** (Rust: parent of the
+the load; its stdin is its lifeline), and, for local deployments and other load generators, **towtank-engine guard** (Rust: parent of the
 application's processes; ends all of them when its stdin closes). Whichever dies, the others notice through their pipes.
+
+## The way of one request
+
+| where | what becomes of it | look at |
+|---|---|---|
+| experiment file | a load model and a journey, read with positions, expanded for each treatment | `design/loading.py`, `design/treatment.py` |
+| job | the same in JSON, times in µs, with the addresses of the deployment: all that the engine is told ([job.md](job.md)) | `load/job.py`, `load/journey_job.py` |
+| plan of the engine | the job checked, every file in it read, templates and checks compiled | `engine/src/job/`, `engine/src/journey/compile.rs` |
+| arrival | due at an instant that was certain before the run ([load-models.md](load-models.md#what-is-certain)) | `engine/src/schedule/` |
+| session | a load thread picks it up (`lag`), waits for room (`wait`), goes through the steps | `engine/src/drive/` |
+| request | rendered, sent on a connection of its target, a clock for every phase | `engine/src/journey/step.rs`, `engine/src/transport/` |
+| answer | checked, captured from, its outcome named | `engine/src/journey/answers/` |
+| row | 64 bytes in a checksummed log, then one Parquet file a run ([formats.md](formats.md)) | `engine/src/record/` |
+| run | judged on both axes, beside the telemetry of the same clock ([validity.md](validity.md)) | `campaign/runner.py`, `campaign/evidence.py` |
+| count tables | exact counts of every value: what percentiles are read from | `store/count_tables.py` |
+| answer of the experiment | per-run values, intervals, verdicts ([statistics.md](statistics.md)) | `analysis/analyse.py` |
+| page | figures and tables that measure nothing themselves ([report.md](report.md)) | `report/assemble.py` |
 """
 
 
@@ -119,7 +140,7 @@ def _python_section(folder: Path) -> str:
 
 def _rust_section(folder: Path) -> str:
     rows = []
-    for path in sorted(folder.glob("*.rs")):
+    for path in sorted(p for p in folder.glob("*.rs") if not p.stem.endswith("tests")):
         text = path.read_text("utf-8")
         about = re.search(r"^//! ?(.+)$", text, re.MULTILINE)
         rows.append(_row(path, about.group(1) if about else ""))
