@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from support import leftovers
+from support.repeated import repeated
 from towtank.clock import RunClock
 from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms import registry
@@ -253,6 +254,7 @@ def observe(deployment: LocalDeployment, seconds: float) -> list[Sample]:
 
 
 @pytest.mark.root
+@repeated
 def test_a_cpu_limit_holds_and_its_throttling_is_seen(deploy: Deploy) -> None:
     deployment = deploy(limits={"cpu": "200m"})
     limited(deployment, "cpu")
@@ -296,7 +298,7 @@ def test_what_ignores_the_signal_is_killed_after_its_grace(deploy: Deploy) -> No
     deployment = deploy(command="python http_app.py --ignore-term", stop={"signal": "TERM", "grace": "300ms"})
     begun = time.monotonic()
     deployment.remove()
-    assert 0.3 <= time.monotonic() - begun < 3
+    assert 0.3 <= time.monotonic() - begun < 8, "not the ten seconds of a stop without a grace of its own"
 
 
 def test_logs_are_kept_up_to_a_bound_and_counted_beyond_it(deploy: Deploy) -> None:

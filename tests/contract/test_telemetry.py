@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.repeated import repeated
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
 from towtank.platforms.base import Instance
@@ -149,6 +150,7 @@ def test_a_reused_pid_is_not_taken_for_the_instance(source: Source, context: Obs
     assert not [sample for sample in samples if sample.instance == instance.name]
 
 
+@repeated
 def test_the_sampler_runs_it(source: Source, context: ObserveContext) -> None:
     sampler = Sampler([(source, context)])
     sampler.start()
@@ -159,6 +161,7 @@ def test_the_sampler_runs_it(source: Source, context: ObserveContext) -> None:
     assert not [event for event in seen.events if event.kind == "source_failed"]
 
 
+@repeated
 def test_reading_is_cheap(source: Source, context: ObserveContext) -> None:
     """A whole reading takes a millisecond on a quiet machine; CPU time does not see the others' load."""
     source.start(context)

@@ -137,11 +137,17 @@ def test_a_missing_database_is_said(tmp_path):
 
 
 def test_keep_alive_is_quick(port):
-    """Headers and body leave in one packet: 20 requests on one connection take far less than 20 delayed ACKs."""
+    """Headers and body leave in one packet: 20 requests on one connection take far less than 20 delayed ACKs.
+
+    Delayed ACKs would be there in every round; what else the machine does is not.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    began = time.monotonic()
-    for _ in range(20):
-        connection.request("GET", "/items/1")
-        connection.getresponse().read()
-    assert time.monotonic() - began < 20 * 0.04
+    rounds = []
+    for _ in range(5):
+        began = time.monotonic()
+        for _ in range(20):
+            connection.request("GET", "/items/1")
+            connection.getresponse().read()
+        rounds.append(time.monotonic() - began)
+    assert min(rounds) < 20 * 0.04
     connection.close()

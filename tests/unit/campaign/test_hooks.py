@@ -90,7 +90,7 @@ def test_a_timeout_ends_the_whole_tree(place):
     begun = time.monotonic()
     with pytest.raises(HookFailed, match="not done after 300 ms"):
         run(place, f"(setsid sleep 60 & echo $! > {folder}/pid); sleep 60", timeout_s=0.3)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30, "not the minute that it sleeps"
     assert processes.start_ticks(int((folder / "pid").read_text())) is None
     assert intents.pending() == []
 

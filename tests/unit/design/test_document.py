@@ -113,9 +113,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_a_problem_at_once(name):
     text, message = HOSTILE[name]
-    start = time.monotonic()
+    start = time.process_time()
     _, problems = parse(text)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
     assert len(problems) == 1
     assert message in problems[0]
     assert len(problems[0]) < 500

@@ -45,7 +45,7 @@ KEYS = (
 
 def ends_well(path, **options):
     """Load; the only ways to end are a plan that can be stored, and problems that have a place."""
-    start = time.monotonic()
+    start = time.process_time()
     try:
         plan = load_plan(path, **options)
     except DesignError as error:
@@ -53,7 +53,7 @@ def ends_well(path, **options):
     else:
         problems = None
         assert Plan.from_json(plan.to_json()) == plan
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
     assert problems is None or problems
     for problem in problems or ():
         assert min(problem.line, problem.column) >= 1

@@ -99,7 +99,7 @@ def test_a_guard_that_says_nothing_is_not_waited_for_forever(
     begun = time.monotonic()
     with pytest.raises(PlatformError, match=r"did not say that it is ready within 0.3 s"):
         start("mute")
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 9, "not the ten seconds that it has by default"
 
 
 def test_an_unclean_end_is_told(start: Start) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.repeated import repeated
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
 from towtank.telemetry import registry
@@ -60,6 +61,7 @@ def run(sources: list[FakeSource], seconds: float, interval_s: float = 0.05) -> 
     return sampler.stop()
 
 
+@repeated
 def test_ticks_fall_on_multiples_of_the_interval_and_do_not_drift() -> None:
     seen = run([FakeSource()], 1.0)
     times = [sample.t_us for sample in seen.samples]
@@ -71,12 +73,14 @@ def test_ticks_fall_on_multiples_of_the_interval_and_do_not_drift() -> None:
     assert 0 < seen.cost_s < 0.5
 
 
+@repeated
 def test_sources_with_the_same_interval_are_read_at_the_same_tick() -> None:
     seen = run([FakeSource("a"), FakeSource("b")], 0.5)
     ticks = {name: [s.t_us // 50_000 for s in seen.samples if s.source == name] for name in ("a", "b")}
     assert ticks["a"] == ticks["b"]
 
 
+@repeated
 def test_the_run_clock_may_have_its_zero_ahead() -> None:
     one = context(0.05, zero_ns=time.monotonic_ns() + 10**9)
     sampler = Sampler([(FakeSource(), one)])
@@ -86,6 +90,7 @@ def test_the_run_clock_may_have_its_zero_ahead() -> None:
     assert -1_000_000 <= seen.samples[0].t_us < seen.samples[-1].t_us < 0
 
 
+@repeated
 def test_a_source_that_was_slow_has_a_gap_where_it_was_slow() -> None:
     seen = run([FakeSource(act=lambda n: time.sleep(0.3) if n == 3 else None)], 0.8)
     (gap,) = seen.gaps
@@ -95,12 +100,14 @@ def test_a_source_that_was_slow_has_a_gap_where_it_was_slow() -> None:
     assert "late" in gap.reason
 
 
+@repeated
 def test_missed_ticks_are_not_made_up_for() -> None:
     seen = run([FakeSource(act=lambda n: time.sleep(0.3) if n == 3 else None)], 0.8)
     times = [sample.t_us for sample in seen.samples]
     assert min(b - a for a, b in itertools.pairwise(times[4:])) > 25_000
 
 
+@repeated
 def test_a_source_that_fails_is_a_gap_and_two_events_and_the_others_go_on() -> None:
     def fail(reading: int) -> None:
         if 3 <= reading <= 5:
@@ -125,6 +132,7 @@ def test_a_source_that_fails_is_a_gap_and_two_events_and_the_others_go_on() -> N
     assert (bad.closed, good.closed) == (1, 1)
 
 
+@repeated
 def test_a_source_that_fails_to_the_end_has_a_gap_to_the_end() -> None:
     def fail(reading: int) -> None:
         if reading >= 3:
