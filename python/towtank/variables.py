@@ -11,7 +11,10 @@ from typing import Literal
 
 Unit = Literal["s", "ratio", "per_s", "count", "bytes", "cores", "bytes_per_s"]
 _OF_WORKLOAD = re.compile(r"^([a-z0-9_.]+)\[([A-Za-z0-9][A-Za-z0-9_.-]{0,62})\]$")
-_OF_REQUESTS = frozenset({"goodput", "error_ratio", "requests", "mean", "min"})
+_OF_REQUESTS = frozenset({
+    "goodput", "error_ratio", "requests", "mean", "min", "throughput", "throughput_median", "bytes_in_per_s",
+    "bytes_out_per_s",
+})  # fmt: skip
 """Besides percentiles: what follows from the requests alone."""
 _PERCENTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)(_ok)?$")
 
@@ -96,7 +99,7 @@ _FIXED = {
 def variable(name: str) -> Variable:
     """Look a response variable up by name; any ``p<percentile>`` exists, with ``_ok`` for successes only.
 
-    What follows from single requests can be asked of one workload of several: ``p95[shop]``.
+    What follows from single requests can be asked of one workload of several: ``p95[shop]``, ``throughput[shop]``.
 
     Raises
     ------

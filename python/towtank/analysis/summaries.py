@@ -24,6 +24,8 @@ STANDARD_VARIABLES = (
     "cpu_cores", "memory_bytes", "bytes_in_per_s", "bytes_out_per_s", "collapsed",
 )  # fmt: skip
 """Known of every run, whatever the experiment file asks for."""
+RATES = frozenset({"throughput", "throughput_median", "bytes_in_per_s", "bytes_out_per_s"})
+"""What follows from sums per second; the rest of a workload follows from its latencies."""
 SECOND_US = 1_000_000
 STEP_VARIABLES = ("requests", "goodput", "mean", "median", "p90", "p95", "p99", "max")
 
@@ -98,9 +100,13 @@ def summarise_run(
             samples, start_us=record.window.start_us, end_us=record.window.end_us
         ),
     }
-    parts = _Parts(latency, counts)
+    parts = _Parts(latency, counts, totals, record.window)
     values |= {name: parts.value(name, limit_s=limit_s) for name in names if name not in values}
-    values |= {name: Quantity(None, reason=why) for name, why in record.unknown.items() if name in values}
+    values |= {
+        name: Quantity(None, reason=record.unknown[base])
+        for name in values
+        if (base := variable(name).base) in record.unknown
+    }
     limits = step_limits_s or {}
     steps = tuple(
         (
@@ -121,10 +127,12 @@ def summarise_run(
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """Latencies of a run, of all workloads together and of each."""
+    """What the requests of a run say, of all workloads together and of each."""
 
     whole: Distribution
     counts: LatencyCounts
+    totals: Totals
+    window: Window
 
     def value(self, name: str, *, limit_s: float) -> Quantity:
         described = variable(name)
@@ -132,6 +140,8 @@ class _Parts:
             return latency_value(name, self.whole, limit_s=limit_s)
         if described.workload not in self.counts.workloads:
             return Quantity(None, reason=f"{described.workload} was not driven")
+        if described.base in RATES:
+            return _rates(self.window, self.totals.of_workload(described.workload))[described.base]
         mine = self.counts.in_window & self.counts.of_workload(described.workload)
         return latency_value(described.base, self.counts.distribution(mine), limit_s=limit_s)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,8 @@ class Totals:
         Second in which the request completed; nan when it never did.
     """
 
+    workloads: tuple[str, ...]
+    workload: npt.NDArray[np.int32]
     outcomes: tuple[str, ...]
     outcome: npt.NDArray[np.int32]
     instances: tuple[str, ...]
@@ -166,11 +168,14 @@ class Totals:
     @classmethod
     def read(cls, totals: pa.Table) -> Totals:
         """Read a totals table; a request without an answer has status 0."""
+        workload, workloads = _codes(totals["workload"])
         outcome, outcomes = _codes(totals["outcome"])
         instance, instances = _codes(totals["instance"])
         step, steps = _codes(totals["step"])
         ended = pc.cast(totals["end_second"], pa.float64()).to_numpy(zero_copy_only=False)
         return cls(
+            workloads=workloads,
+            workload=workload,
             outcomes=outcomes,
             outcome=outcome,
             instances=instances,
@@ -186,6 +191,16 @@ class Totals:
             ),  # unknown of imported runs: `RunRecord.unknown`
             bytes_in=_ints(pc.fill_null(totals["bytes_in"], 0)),
         )
+
+    def of_workload(self, name: str) -> Totals:
+        """Only the sums of one workload; none when it was not driven."""
+        chosen = _is(self.workload, self.workloads, name)
+        arrays = {
+            part.name: getattr(self, part.name)[chosen]
+            for part in fields(self)
+            if isinstance(getattr(self, part.name), np.ndarray)
+        }
+        return replace(self, **arrays)
 
     def completions(self) -> tuple[IntArray, IntArray]:
         """Seconds (ascending) and complete answers that ended in each; warm-up and drain included."""

@@ -57,6 +57,8 @@ def _interchange(
     from towtank.store import Results, locate
 
     opened = Results.open(locate(results))
+    for damage in opened.damage:
+        typer.echo(f"warning: left out: {damage}", err=True)
     if hgrm is not None:
         for file in write_hgrm(opened, hgrm, force=force):
             typer.echo(f"{file.what}: {file.rows} requests in {file.path}")

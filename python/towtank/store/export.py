@@ -81,7 +81,7 @@ def export_folder(
     refuse_existing(list(targets.values()), force=force)
     done: list[Exported] = []
     with explained(folder / "export", still_good="nothing was exported; the results are untouched"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with _aside(list(targets.values())) as aside:
             for name, target in targets.items():
                 done.append(Exported(name, target, write(database.query(_all_of(name)), aside[target])))
@@ -99,7 +99,7 @@ def export_sqlite(
     refuse_existing([file], force=force)
     done: list[Exported] = []
     with explained(file, still_good="nothing was exported; the results are untouched"):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         with _aside([file]) as aside, contextlib.closing(_sqlite(aside[file])) as connection:
             try:
                 for name in names:
@@ -131,10 +131,31 @@ def refuse_existing(targets: Sequence[Path], *, force: bool) -> None:
     for target in targets:
         if target.is_dir():
             raise ResultsError(f"{target} is a folder; a file is to be written there")
+        if target.exists() and not target.is_file():  # --force would replace /dev/stdout by a file
+            raise ResultsError(f"{target} is a device or a pipe; a file is to be written there")
         if not force and (target.exists() or target.is_symlink()):
             raise ResultsError(
                 f"{target} exists already", hint="choose another place, or replace it with --force"
             )
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder that an export goes to, where nobody can say more of a fault than the system itself.
+
+    Raises
+    ------
+    ResultsError
+        There cannot be a folder.
+    OSError
+        No room, no permission: `files.explained` says these.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
+        raise ResultsError(
+            f"{folder} cannot be made a folder: {error.strerror} ({error.filename})",
+            hint="choose another place",
+        ) from error
 
 
 @contextlib.contextmanager

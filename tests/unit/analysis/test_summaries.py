@@ -202,7 +202,11 @@ def test_one_of_two_workloads():
     shop = [Req(1_500_000 + i, 1000 * (i + 1), step="get") for i in range(10)]
     wiki = [Req(1_600_000 + i, 500_000, step="get", workload="wiki") for i in range(8)]
     wiki += [Req(1_700_000 + i, 2_000_000, "timeout:body", None, workload="wiki") for i in range(2)]
-    asked = ("median[shop]", "goodput[wiki]", "p50[wiki]", "requests[shop]", "p95[batch]")
+    asked = (
+        "median[shop]", "goodput[wiki]", "p50[wiki]", "requests[shop]", "p95[batch]", "throughput[shop]",
+        "throughput[wiki]", "throughput_median[shop]", "throughput[batch]", "bytes_in_per_s[shop]",
+        "bytes_in_per_s[wiki]",
+    )  # fmt: skip
     run = summarise_run(FakeRun([*shop, *wiki]), wanted=asked, step_limits_s={"wiki/get": 2.0})
     values = run.summary.values
     assert values["requests"].value == 20
@@ -210,6 +214,15 @@ def test_one_of_two_workloads():
     assert values["median[shop]"].value == pytest.approx(0.0055)
     assert values["p50[wiki]"].value == pytest.approx(0.5)
     assert values["goodput[wiki]"].value == pytest.approx(0.8)
+    assert values["throughput[shop]"].value > 0
+    assert values["throughput[wiki]"].value > 0
+    shares = values["throughput[shop]"].value + values["throughput[wiki]"].value
+    assert shares == pytest.approx(values["throughput"].value)
+    assert values["throughput[shop]"].value == pytest.approx(10 / run.summary.window_s)
+    assert values["throughput_median[shop]"].value is not None
+    received = values["bytes_in_per_s[shop]"].value + values["bytes_in_per_s[wiki]"].value
+    assert received == pytest.approx(values["bytes_in_per_s"].value)
+    assert values["throughput[batch]"].reason == "batch was not driven"
     assert values["p95[batch]"].value is None
     assert values["p95[batch]"].reason == "batch was not driven"
     assert [name for name, _ in run.steps] == ["shop/get", "wiki/get"]

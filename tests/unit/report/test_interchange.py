@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import re
+import shutil
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -138,3 +140,28 @@ def test_junit_without_objectives_is_refused(tmp_path):
     make_results(tmp_path / "x", treatments={"one": TreatmentModel()}, blocks=1, duration_s=1)
     with pytest.raises(ResultsError, match="no `slo`"):
         write_junit(Results.open(tmp_path / "x"), tmp_path / "slo.xml")
+
+
+def test_junit_without_a_case_is_refused_since_it_would_be_a_success(results, tmp_path):
+    empty = tmp_path / "study"
+    shutil.copytree(results.path, empty)
+    for run in (empty / "runs").iterdir():
+        shutil.rmtree(run)
+    with pytest.raises(ResultsError, match="no run is complete"):
+        write_junit(Results.open(empty), tmp_path / "slo.xml")
+    assert not (tmp_path / "slo.xml").exists()
+
+
+def test_places_where_nothing_can_be_written_are_named(results, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for write in (write_hgrm, write_k6_summaries):
+        for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
+            with pytest.raises(ResultsError, match="cannot be made a folder"):
+                write(results, folder)
+    with pytest.raises(ResultsError, match="cannot be made a folder"):
+        write_junit(results, tmp_path / "file" / "slo.xml")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ResultsError, match="is a device or a pipe"):
+        write_junit(results, tmp_path / "pipe", force=True)
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "file").read_text() == "mine"

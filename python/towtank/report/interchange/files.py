@@ -14,7 +14,7 @@ from towtank.analysis.tables import LatencyCounts
 from towtank.errors import ResultsError
 from towtank.report.interchange import hgrm, junit, k6_summary
 from towtank.store import Results
-from towtank.store.export import Exported, refuse_existing
+from towtank.store.export import Exported, make_folder, refuse_existing
 from towtank.store.files import explained, write_bytes
 
 NO_RUN = "no run is complete: there is nothing to export"
@@ -73,7 +73,7 @@ def write_junit(results: Results, file: Path, *, force: bool = False) -> list[Ex
     Raises
     ------
     ResultsError
-        The file is there already, or the experiment has no `slo`.
+        The file is there already, the experiment has no `slo`, or no run is complete.
     MachineError
         No room, no permission.
     """
@@ -84,11 +84,14 @@ def write_junit(results: Results, file: Path, *, force: bool = False) -> list[Ex
             hint="declare slo: {p95: 300ms} in the experiment file",
         )
     text = junit.render(analyse(results), slo)
+    cases = text.count("<testcase ")
+    if not cases:  # a file without a case would be a success to whoever reads it
+        raise ResultsError(NO_RUN)
     refuse_existing([file], force=force)
     with explained(file, still_good="nothing was exported; the results are untouched"):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         write_bytes(file, text.encode("utf-8"))
-    return [Exported("junit", file, text.count("<testcase "))]
+    return [Exported("junit", file, cases)]
 
 
 def _objectives(results: Results) -> Mapping[str, Mapping[str, float]]:
@@ -100,7 +103,7 @@ def _write(what: str, folder: Path, texts: Mapping[str, tuple[str, int]], *, for
         raise ResultsError(NO_RUN)
     refuse_existing([folder / name for name in texts], force=force)
     with explained(folder / "export", still_good="nothing more was exported; the results are untouched"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, (text, _) in texts.items():
             write_bytes(folder / name, text.encode("utf-8"))
     return [Exported(what, folder / name, requests) for name, (_, requests) in texts.items()]
