@@ -139,6 +139,7 @@ def test_a_script_without_a_load_ends_the_experiment_with_its_words(tmp_path, ho
     done = towtank("run", experiment, "--plain", how=how)
     assert done.returncode == 4
     assert words in done.stderr
+    assert "\x1b" not in done.stderr, "a script does not write on our user's terminal"
     assert "k6.log" in done.stderr
     assert only_run(experiment, complete=False).record.state == "running"
 

@@ -44,7 +44,7 @@ def main() -> int:
     how = os.environ.get("FAKE_K6", "ok")
     out = Path(next(word for word in sys.argv if word.startswith("csv=")).removeprefix("csv="))
     if how == "script":
-        print("ReferenceError: shop is not defined at file:///shop.js:3:1", file=sys.stderr)
+        print("\x1b[31mReferenceError: shop is not defined at file:///shop.js:3:1", file=sys.stderr)
         return 107
     if how == "hangs":
         child = subprocess.Popen(

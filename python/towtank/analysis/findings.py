@@ -159,8 +159,7 @@ def _system(treatments: Sequence[TreatmentSummary], records: Sequence[RunRecord]
                 word,
                 "serious" if severity == "serious" else "warning",
                 f"{treatment.label} {word} in {number} of {treatment.n_valid} runs{why}",
-                "This is a result of the treatment and is part of every estimate."
-                + (f" {_most_common(r.advice for r in reasons)}" if any(r.advice for r in reasons) else ""),
+                _result(_most_common(reason.advice for reason in reasons)),
                 tuple(r.run_id for r in cases),
             )
 
@@ -398,6 +397,18 @@ def _claims(plan: Plan, comparisons: Sequence[Comparison]) -> Iterator[Finding]:
                 f"{pair}: {claim.reason} (the limit is {GOODPUT_GUARD:.0%}).",
                 "Claim a percentile over all requests (without _ok), or goodput itself.",
             )
+
+
+def _result(advice: str) -> str:
+    """What a finding about the system means; of the reason's own advice only what it says beyond that."""
+    known = "This is a result of the treatment and is part of every estimate"
+    rest = advice.removeprefix("a result of this treatment")
+    if rest.startswith(","):
+        return f"{known}{rest}."
+    rest = rest.lstrip(":; ")
+    if not rest:
+        return f"{known}."
+    return f"{known}. {rest[0].upper()}{rest[1:]}" + ("" if rest.endswith((".", "?")) else ".")
 
 
 def _most_common(messages: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ from towtank.errors import DriverError, ForeignFileError, PlatformError, Results
 from towtank.load.importers import Note, open_file
 from towtank.platforms.base import Cancelled, Target
 from towtank.platforms.guard import Exited, Guard, SpawnRequest
+from towtank.platforms.output import tail
 from towtank.store.foreign import Kept, write_requests
 from towtank.store.run_record import Window
 from towtank.telemetry.base import Event
@@ -42,7 +43,6 @@ LOG_LIMIT_BYTES = 10 << 20
 EARLY_RATIO = 0.9
 """A load that ends before this share of its declared duration is worth a word."""
 _POLL_S = 0.05
-_TAIL_BYTES = 2000
 
 
 @dataclass(frozen=True)
@@ -258,11 +258,5 @@ class ForeignDrive:
 
     def _said(self) -> str:
         """The last lines of the tool's output, for a message."""
-        try:
-            with self._log.open("rb") as log:
-                log.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
-                text = log.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in tail(self._log) if line.strip()]
         return "; it said last: " + " | ".join(lines[-5:]) if lines else ""

@@ -210,3 +210,24 @@ def test_ranking_refused_is_told():
     }
     comparisons = compare(plan, values)
     assert "ranking_refused" in found(plan, complete(plan), comparisons=comparisons)
+
+
+@pytest.mark.parametrize(
+    ("advice", "said"),
+    [
+        ("", "every estimate."),
+        (
+            "a result of this treatment: it could not serve the load",
+            "every estimate. It could not serve the load.",
+        ),
+        ("a result of this treatment; was the address right?", "every estimate. Was the address right?"),
+        ("a result of this treatment, if nothing else cut it", "every estimate, if nothing else cut it."),
+        ("look at its log", "every estimate. Look at its log."),
+    ],
+)
+def test_a_result_of_the_treatment_is_said_once(advice, said):
+    reason = Reason(name="goodput_low", value=0.1, threshold=0.5, message="goodput fell", advice=advice)
+    one = record()
+    verdicts = one.verdicts.model_copy(update={"system": "collapsed", "system_reasons": (reason,)})
+    got = found(records=[one.model_copy(update={"verdicts": verdicts})], treatments=[summary(n_collapsed=1)])
+    assert got["collapsed"].advice == f"This is a result of the treatment and is part of {said}"

@@ -171,3 +171,20 @@ def test_the_public_names_are_complete():
     assert all(callable(getattr(report, n)) or getattr(report, n).__doc__ for n in report.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         report.nothing  # noqa: B018
+
+
+def test_a_bound_on_a_percentile_among_failures_shows_what_it_is_above_of():
+    sample = sample_analysis()
+    above = next(
+        (t.treatment_id, name)
+        for t in sample.treatments
+        for name, found in t.estimates.items()
+        if found.above and found.mean is not None
+    )
+    row = {
+        "treatment_id": above[0], "variable": above[1], "bound": 0.3, "value": None, "held": False, "runs": 8,
+        "runs_held": 0, "worst": None, "reason": "",
+    }  # fmt: skip
+    model = report.build(replace(sample, slo=pd.DataFrame([row])), figures=False)
+    measured = next(t for t in model.tables if t.id == "slo").rows[0][3]
+    assert measured.text.startswith("> ")

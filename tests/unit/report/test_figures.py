@@ -140,6 +140,13 @@ def test_ticks():
     assert base.log_ticks(1e-5, 2) == [1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0]
     assert [t / 2**20 for t in base.byte_ticks(60 * 2**20, 130 * 2**20)] == [60, 80, 100, 120]
     assert base.byte_ticks(0, 0)
+    assert base.log_ticks(0.052, 0.088) == [0.06, 0.07, 0.08], "no axis without a number"
+
+
+def test_latencies_of_other_tools_count_from_the_actual_start():
+    sample = sample_analysis()
+    assert base.latency_title(sample) == "latency from intended start"
+    assert base.latency_title(replace(sample, meta={"tools": ["k6"]})) == "latency from the actual start"
 
 
 def test_files_in_every_format(model, tmp_path):

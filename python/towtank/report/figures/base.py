@@ -14,6 +14,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.model import Figure
 from towtank.report.naming import Names
 from towtank.report.style import DASHES, LIGHT, MARKERS
@@ -199,13 +200,27 @@ def nice_log(values: Iterable[float], *, pad: float = 1.15) -> tuple[float, floa
 def log_ticks(low: float, high: float) -> list[float]:
     """1, 2, 5 × powers of ten within the domain; only powers of ten when it spans more than three decades.
 
+    A domain so narrow that fewer than two of them lie in it has every whole multiple.
+
     >>> log_ticks(0.004, 0.06)
     [0.005, 0.01, 0.02, 0.05]
+    >>> log_ticks(0.052, 0.088)
+    [0.06, 0.07, 0.08]
     """
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if high / low <= 1000 else (1,)
+    ticks = _ticks_of(steps, low, high)
+    return ticks if len(ticks) > 1 else _ticks_of(range(1, 10), low, high)
+
+
+def _ticks_of(steps: Iterable[int], low: float, high: float) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [float(f"{s * 10.0**d:.6g}") for d in decades for s in steps]
     return [t for t in ticks if low <= t <= high]
+
+
+def latency_title(analysis: ExperimentAnalysis) -> str:
+    """Say from when latencies count: other tools keep no schedule, so theirs count from when a request was sent."""
+    return "latency from the actual start" if analysis.meta.get("tools") else "latency from intended start"
 
 
 def is_power_of_ten(tick: float) -> bool:

@@ -37,7 +37,7 @@ def ecdf(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         x = alt.X(
             "latency_s:Q",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
-            axis=base.duration_axis("latency from intended start", values=few),
+            axis=base.duration_axis(base.latency_title(analysis), values=few),
         )
         axis = alt.Axis(title="share of requests due", format=".0%", tickCount=5)
         y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)

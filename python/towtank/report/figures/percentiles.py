@@ -55,7 +55,7 @@ def percentiles(analysis: ExperimentAnalysis, names: Names, timeout_s: float | N
         y = alt.Y(
             "latency_s:Q",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
-            axis=base.duration_axis("latency from intended start", values=base.log_ticks(low, high)),
+            axis=base.duration_axis(base.latency_title(analysis), values=base.log_ticks(low, high)),
         )
         tooltip = [
             alt.Tooltip("treatment:N"),

@@ -105,9 +105,11 @@ def _caption(
     wanted = {n.id for n in group}
     runs = sorted({t.n_valid for t in analysis.treatments if t.treatment_id in wanted})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
+    single = runs == [1]
     bin_s = float((mine.end_s - mine.t_s).iloc[0])
     text = (
-        f"Line: the middle of {many} runs in each {show(known('p95'), bin_s)} bin; band: lowest to highest run. "
+        f"Line: {'the only run' if single else f'the middle of {many} runs'} in each {show(known('p95'), bin_s)} bin"
+        f"{'.' if single else '; band: lowest to highest run.'} "
         "Time runs from the start of the load, on the same clock for requests and resources. "
         "In the first row, the grey line is requests due, the coloured one requests done."
     )

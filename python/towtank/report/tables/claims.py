@@ -9,7 +9,17 @@ from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
 from towtank.report.tables.headings import nothing, value_cell
 from towtank.report.text import clean
-from towtank.report.values import confidence, effect, effect_interval, known, p_value, share, show, verdict
+from towtank.report.values import (
+    confidence,
+    effect,
+    effect_interval,
+    estimate,
+    known,
+    p_value,
+    share,
+    show,
+    verdict,
+)
 from towtank.units import format_number
 
 
@@ -115,6 +125,7 @@ def service_levels(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     if analysis.slo.empty:
         return None
     rows = []
+    estimates = {t.treatment_id: t.estimates for t in analysis.treatments}
     for record in analysis.slo.to_dict(orient="records"):
         var, named = known(str(record["variable"])), names[str(record["treatment_id"])]
         held, reason = record["held"], str(record.get("reason") or "it was not measured")
@@ -123,7 +134,10 @@ def service_levels(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         else:
             word = Cell("✓ held", tone="good") if held else Cell("✗ missed", tone="bad")
         bound = Cell(f"{'≤' if var.lower_is_better else '≥'} {show(var, float(record['bound']))}")
-        measured = value_cell(var.name, record["value"], reason)
+        found = estimates.get(str(record["treatment_id"]), {}).get(var.name)
+        # among failures there is no mean, but a bound that it is above of
+        above = found is not None and found.above
+        measured = estimate(found) if above else value_cell(var.name, record["value"], reason)
         rows.append(
             (
                 Cell(named.label, style=named.style),
