@@ -203,16 +203,20 @@ fn measured_percentiles_match_the_script() {
     }
 }
 
+/// Two workloads of arrivals without a bound of their own each take what the other has not: together they may meet the bound.
 #[test]
 fn running_out_of_connections_is_told() {
-    let server = answering();
-    let mut load = closed(5, 300_000);
-    load["session"] = "iteration".into();
-    let mut job = job(&server.at(), load, get());
-    job["limits"] = json!({"max_connections": 5});
-    job["threads"] = 2.into();
+    let server = Server::answering(|peer, _| {
+        std::thread::sleep(Duration::from_millis(200));
+        peer.answer(200, "ok");
+    });
+    let mut job = job(&server.at(), open(200.0, 300_000), get());
+    let mut second = job["workloads"][0].clone();
+    second["name"] = "second".into();
+    second["journey"] = json!({"steps": [{"request": {"name": "other", "path": "/"}}]});
+    job["workloads"].as_array_mut().unwrap().push(second);
+    job["limits"] = json!({"max_connections": 6});
     let outcome = run(job);
-    // Two connections a thread: one of the users of the first thread finds none.
     assert!(outcome.findings().contains(&"out_of_connections"), "{:?}", outcome.findings());
     assert!(outcome.outcomes().iter().any(|o| o == "not_sent"));
     assert_eq!(outcome.count("due"), outcome.count("rows"));

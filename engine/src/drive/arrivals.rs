@@ -52,12 +52,10 @@ struct Seat {
 pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, open: &Open) {
     let schedule = ArrivalPlan::new(open, worker.plan.job.seed, workload as u64);
     let (thread, threads) = (worker.thread, worker.threads);
-    let limits = worker.plan.job.limits;
-    let all = open.max_in_flight.unwrap_or(limits.max_connections) as usize;
     let gate = Rc::new(Gate {
         workload,
         when_full: open.when_full,
-        bound: (all / threads + usize::from(thread < all % threads)).max(1),
+        bound: worker.plan.job.session_bound(workload, thread),
         timeout_ns: worker.plan.job.workloads[workload].timeout_us * 1000,
         drain_end_ns: worker.start_ns + schedule.end_ns() + worker.plan.workloads[workload].drain_ns,
         in_flight: Cell::new(0),

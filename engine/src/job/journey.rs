@@ -16,6 +16,29 @@ pub struct Journey {
     pub steps: Vec<Step>,
 }
 
+impl Journey {
+    /// Calls `visit` for every request, in the order of the job.
+    pub fn each_request(&self, visit: &mut impl FnMut(&Request)) {
+        each_request(&self.steps, visit);
+    }
+}
+
+fn each_request(steps: &[Step], visit: &mut impl FnMut(&Request)) {
+    for step in steps {
+        match step {
+            Step::Request(request) => visit(request),
+            Step::Pause(_) => {}
+            Step::Choose(branches) => branches.iter().for_each(|b| each_request(&b.steps, visit)),
+            Step::Sequence(steps) | Step::Once(steps) => each_request(steps, visit),
+            Step::Repeat(repeat) => each_request(&repeat.steps, visit),
+            Step::If(condition) => {
+                each_request(&condition.steps, visit);
+                each_request(&condition.otherwise, visit);
+            }
+        }
+    }
+}
+
 /// A step of a journey.
 #[derive(Clone, Debug)]
 pub enum Step {

@@ -1,5 +1,6 @@
 //! The job: what the engine is asked to do. Plain data; its JSON form is docs/job.md.
 mod cursor;
+mod demand;
 mod feeds;
 mod journey;
 mod load;
@@ -13,6 +14,7 @@ mod targets;
 mod url;
 mod workload;
 
+pub use demand::share;
 pub use feeds::{Feed, Order, Table};
 pub use journey::{
     Body, Branch, Capture, CloudEvent, Expect, HeaderCheck, HeaderRule, If, Journey, JsonCheck, JsonRule,
@@ -149,6 +151,16 @@ impl Job {
         let mut name = self.output.file_name().unwrap_or_default().to_owned();
         name.push(".parquet");
         self.output.with_file_name(name)
+    }
+
+    /// Sessions of an open workload that a thread may have in flight.
+    pub fn session_bound(&self, workload: usize, thread: usize) -> usize {
+        demand::session_bound(self, &self.workloads[workload], thread) as usize
+    }
+
+    /// Connections that a thread may have open.
+    pub fn connection_bound(&self, thread: usize) -> usize {
+        share(self.limits.max_connections, thread, self.threads).max(1) as usize
     }
 
     /// Length of the longest schedule.

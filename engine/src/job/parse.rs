@@ -1,6 +1,8 @@
 //! JSON → [`Job`]: top level, targets, limits.
 use super::cursor::{Node, Object, Problems};
-use super::{Dns, Job, Limits, MAX_THREADS, Problem, Spread, feeds, steps_request, targets, workload};
+use super::{
+    Dns, Job, Limits, MAX_THREADS, Problem, Spread, demand, feeds, steps_request, targets, workload,
+};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +16,8 @@ pub fn job(value: &Value, folder: &Path) -> Result<Job, Vec<Problem>> {
     let mut problems = problems.into_vec();
     match job {
         Some(job) if problems.is_empty() => {
-            problems = crate::journey::check(&job);
+            problems = demand::check(&job);
+            problems.extend(crate::journey::check(&job));
             if problems.is_empty() { Ok(job) } else { Err(problems) }
         }
         _ => Err(problems),

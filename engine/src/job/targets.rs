@@ -52,6 +52,7 @@ fn read_target(name: &str, node: &Node<'_>, names: &mut BTreeSet<String>, folder
     let sources = o.optional("source_addresses").map_or(Some(Vec::new()), |n| read_sources(&n));
     let streams = o.optional("max_streams").map_or(Some(MAX_STREAMS), |n| n.integer(1, 1_000_000));
     check_schemes(&o, &instances, protocol, has_tls, proxy.is_some());
+    check_sources(&o, &instances, proxy.as_ref().and_then(Option::as_ref), sources.as_deref().unwrap_or(&[]));
     let at = o.path.clone();
     o.finish();
     let complete = nodes.is_some_and(|nodes| !nodes.is_empty() && nodes.len() == instances.len());
@@ -90,6 +91,31 @@ fn check_schemes(
     let plain = instances.iter().any(|i| !i.url.tls);
     if has_proxy && plain && protocol == Some(Protocol::Http2) {
         o.problem_at("proxy", "HTTP/2 through a proxy needs https URLs");
+    }
+}
+
+/// Where it is known already that there is no way from a source address to an instance.
+fn check_sources(o: &Object<'_>, instances: &[Instance], proxy: Option<&Proxy>, sources: &[IpAddr]) {
+    if sources.is_empty() {
+        return;
+    }
+    if let Some(unix) = instances.iter().find(|i| i.url.socket.is_some()) {
+        let message = format!("\"{}\" is a Unix socket, which is reached from no address", unix.name);
+        o.problem_at("source_addresses", message);
+    }
+    let met = proxy.map_or_else(
+        || instances.iter().map(|i| (i.name.as_str(), i.url.host.as_str())).collect(),
+        |proxy| vec![("the proxy", proxy.host.as_str())],
+    );
+    for (name, host) in met {
+        let Ok(to) = host.parse::<IpAddr>() else { continue };
+        if !sources.iter().any(|from| from.is_ipv4() == to.is_ipv4()) {
+            let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+            o.problem_at(
+                "source_addresses",
+                format!("none is of {family}, as {to} is, the address of {name}"),
+            );
+        }
     }
 }
 

@@ -113,6 +113,12 @@ fn each_mistake_is_told_with_its_path() {
             "no headers",
         ),
         ("/targets/app/source_addresses", json!(["x"]), "$.targets.app.source_addresses[0]", "IP address"),
+        (
+            "/targets/app/source_addresses",
+            json!(["::1"]),
+            "$.targets.app.source_addresses",
+            "none is of IPv4",
+        ),
         ("/targets/app/max_streams", json!(0), "$.targets.app.max_streams", "whole number from 1"),
         ("/dns", json!({"servers": ["ns.example"]}), "$.dns.servers[0]", "IP or IP:port"),
         ("/dns", json!({"cache": "long"}), "$.dns.cache", "ttl, forever, never"),

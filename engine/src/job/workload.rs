@@ -87,22 +87,7 @@ pub fn read_all(node: &Node<'_>, context: &Context<'_>) -> Option<Vec<Workload>>
         }
         workloads.push(workload);
     }
-    let peak: u64 = workloads.iter().map(peak_connections).sum();
-    if peak > context.limits.max_connections {
-        node.problem(format!(
-            "up to {peak} users at once need as many connections; limits.max_connections allows {}",
-            context.limits.max_connections
-        ));
-    }
     Some(workloads)
-}
-
-/// Closed users hold a connection each; open load is held below the limit by the engine itself.
-fn peak_connections(workload: &Workload) -> u64 {
-    match &workload.load {
-        Load::Closed(closed) => closed.peak_users(),
-        Load::Open(_) => 0,
-    }
 }
 
 fn read(mut o: Object<'_>, context: &Context<'_>) -> Option<Workload> {

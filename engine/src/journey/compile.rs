@@ -9,7 +9,7 @@ use super::template::from_json;
 use super::template::{Name, Text};
 use super::trace::Trace;
 use super::{Message, Outgoing, Program, Scope, StepPlan, Templates};
-use crate::job::{Closed, Job, Load, Problem, Protocol, Request, SessionSpan, Step, Workload};
+use crate::job::{Closed, Job, Load, Problem, Protocol, Request, SessionSpan, Workload};
 use crate::transport::{OutcomeNames, Want, tls};
 use rustls::ClientConfig;
 use std::collections::BTreeMap;
@@ -204,7 +204,7 @@ impl Compiled {
             }
         }
         let mut slots = 0;
-        each_request(&workload.journey.steps, &mut |request| {
+        workload.journey.each_request(&mut |request| {
             for capture in &request.capture {
                 match scope.add(&capture.name, Name::Slot(slots)) {
                     Ok(()) => slots += 1,
@@ -213,23 +213,6 @@ impl Compiled {
             }
         });
         scope
-    }
-}
-
-/// Calls `visit` for every request, in the order of the job.
-fn each_request(steps: &[Step], visit: &mut impl FnMut(&Request)) {
-    for step in steps {
-        match step {
-            Step::Request(request) => visit(request),
-            Step::Pause(_) => {}
-            Step::Choose(branches) => branches.iter().for_each(|b| each_request(&b.steps, visit)),
-            Step::Sequence(steps) | Step::Once(steps) => each_request(steps, visit),
-            Step::Repeat(repeat) => each_request(&repeat.steps, visit),
-            Step::If(condition) => {
-                each_request(&condition.steps, visit);
-                each_request(&condition.otherwise, visit);
-            }
-        }
     }
 }
 

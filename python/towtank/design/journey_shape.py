@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from towtank.design.foreign import ForeignWorkload
-from towtank.design.model import Choose, If, Journey, Once, Pause, Repeat, Request, Step, Workload
+from towtank.design.model import Choose, ClosedLoad, If, Journey, Once, Pause, Repeat, Request, Step, Workload
 from towtank.design.think import longest_s, mean_s
 
 Count = tuple[float, float, float]
@@ -68,6 +68,23 @@ def steps_per_iteration(journey: Journey, iterations: float = math.inf) -> Count
         Iterations of a session, which share what happens once; 1 where each is a session of its own.
     """
     return _count(journey.steps, iterations)
+
+
+def connections_held(workload: Workload) -> int:
+    """Connections that a user, or the session of an arrival, keeps at once: one to each of its targets.
+
+    How many instances a target has is the deployment's, and where redirects lead is the servers' business: the engine,
+    which knows the whole job, may count more.
+    """
+    load = workload.load
+    policy = workload.connections.policy or ("per-user" if isinstance(load, ClosedLoad) else "pool")
+    if policy != "per-user":
+        return 1
+    if workload.rotate is None:
+        return len({request.target for request in requests_in(workload.journey)})
+    # all requests of an iteration go to one of them
+    keeps = isinstance(load, ClosedLoad) and load.session == "user"
+    return len(set(workload.rotate)) if keeps else 1
 
 
 def makes_one_request(journey: Journey, iterations: float = 1.0) -> bool:

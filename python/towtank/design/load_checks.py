@@ -6,7 +6,7 @@ import math
 import resource
 
 from towtank.design.journey import requests_of
-from towtank.design.journey_shape import longest_timeout_s
+from towtank.design.journey_shape import connections_held, longest_timeout_s
 from towtank.design.load_shape import duration_s, ends_in_warmup, peak, stops_by_count
 from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
@@ -52,6 +52,8 @@ def check_workload(node: Mapping, workload: Workload, path: Path, problems: Prob
         )
     if isinstance(load, OpenLoad):
         _check_in_flight(load_node, load, workload, load_path, problems)
+    else:
+        _check_population(load_node, load, workload, load_path, problems)
     journey = node.get("journey")
     if isinstance(journey, Mapping):
         _check_requests(journey, (*path, "journey"), problems)
@@ -155,24 +157,55 @@ def _check_in_flight(
             joined(path),
             f"up to {arrivals:.2g} arrivals in one run; at most {MOST_ARRIVALS:.0e} are allowed",
         )
+    held = connections_held(workload)
     if load.max_in_flight is not None:
+        needed = load.max_in_flight * held
+        if needed > _descriptors():
+            message = f"{load.max_in_flight:,} arrivals in flight with {held} connections each; {_room(_descriptors())}"
+            problems.add(node.key_place("max_in_flight"), joined((*path, "max_in_flight")), message, _RAISE)
         return
     timeout = longest_timeout_s(workload)
     in_flight = min(
         math.ceil(peak(load) * min(timeout, duration_s(load))), load.max_arrivals or MOST_ARRIVALS
     )
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # the engine raises its own soft limit up to this
-    descriptors = math.inf if hard == resource.RLIM_INFINITY else hard - RESERVED_DESCRIPTORS
-    limit, what = min((EPHEMERAL_PORTS, "ports"), (descriptors, "file descriptors"))
+    # ports are counted for each target, descriptors for all together
+    limit, what = min((EPHEMERAL_PORTS, "ports"), (_descriptors() / held, "file descriptors"))
     if in_flight > limit:
+        connections = f" with {held} connections each" if held > 1 else ""
         problems.add(
             place,
             joined(path),
             f"{peak(load):g}/s × a timeout of {format_duration(timeout)} "
-            f"can be {in_flight:,} requests in flight; "
+            f"can be {in_flight:,} requests in flight{connections}; "
             f"this machine has {what} for {limit:,.0f}",
             "set `max_in_flight`, with `when_full: queue` or `drop`",
         )
+
+
+def _check_population(
+    node: Mapping, load: ClosedLoad, workload: Workload, path: Path, problems: Problems
+) -> None:
+    """Users keep their connections: all of them together must fit into descriptors."""
+    users, held = math.ceil(peak(load)), connections_held(workload)
+    if users * held > _descriptors():
+        place = node.key_place(next(key for key in ("stages", "users") if key in node.entries))
+        each = "a connection" if held == 1 else f"{held} connections"
+        problems.add(
+            place, joined(path), f"{users:,} users with {each} each; {_room(_descriptors())}", _RAISE
+        )
+
+
+_RAISE = "raise the hard limit of open files (`ulimit -Hn`)"
+
+
+def _descriptors() -> float:
+    """File descriptors that the engine has for connections: it raises its own soft limit up to the hard one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return math.inf if hard == resource.RLIM_INFINITY else hard - RESERVED_DESCRIPTORS
+
+
+def _room(limit: float) -> str:
+    return f"this machine has file descriptors for {limit:,.0f} connections"
 
 
 def _check_requests(journey: Mapping, path: Path, problems: Problems) -> None:

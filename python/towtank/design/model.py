@@ -224,6 +224,12 @@ class Generator(Model):
         0.0, description="share of requests that carry a W3C `traceparent` header with its sampled flag set"
     )
     dns: Dns = Field(Dns(), description="how names of hosts are resolved")
+    max_connections: Whole = Field(
+        10_000,
+        ge=1,
+        le=1_000_000,
+        description="connections open at once, at most; a load that may need more is refused",
+    )
 
 
 class Observe(Model):

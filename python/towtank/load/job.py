@@ -16,7 +16,7 @@ from towtank.platforms.transport import PLAIN, Tls, Transport
 from towtank.sensitive import MASK, is_sensitive
 
 VERSION = 1
-LIMITS = {"max_body_bytes": 64 * 2**20, "max_header_bytes": 64 * 2**10, "max_connections": 10_000}
+LIMITS = {"max_body_bytes": 64 * 2**20, "max_header_bytes": 64 * 2**10}
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class JobRequest:
         Name → target, as the deployment says.
     generator : Generator
     limits : mapping, optional
-        Overrides of `LIMITS`.
+        Overrides of `LIMITS`, and of the generator's bound on connections.
     files : tuple of Path, optional
         Folders in which the files are that workloads and targets name; the first that has a file is taken.
     """
@@ -87,7 +87,7 @@ def build_job(request: JobRequest) -> dict[str, Any]:
         "workloads": [
             _workload(name, workload, request.resolve) for name, workload in request.workloads.items()
         ],
-        "limits": {**LIMITS, **request.limits},
+        "limits": {**LIMITS, "max_connections": generator.max_connections, **request.limits},
     }
 
 

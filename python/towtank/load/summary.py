@@ -36,6 +36,7 @@ OUTCOME_WORDS = {
     "unreachable": "host unreachable",
     "dns": "name not found",
     "tls": "TLS failed",
+    "truncated": "TLS ended without saying that the answer was complete",
     "protocol": "not HTTP",
     "too_large": "answer larger than allowed",
     "timeout:connect": "timeout while connecting",
@@ -154,7 +155,7 @@ def write_csv(requests: Path, stream: IO[str]) -> None:
                 writer.writerow(_csv_row(row))
 
 
-_INCOMPLETE = ["timeout:body", "reset", "closed", "protocol", "too_large", "interrupted"]
+_INCOMPLETE = ["timeout:body", "reset", "closed", "truncated", "protocol", "too_large", "interrupted"]
 """Outcomes that may carry a status although the answer never became complete."""
 _COMPLETE = ("answered", "check:", "capture:")
 """How outcomes begin that are no errors; a redirect that was not followed is an answer, and is said."""

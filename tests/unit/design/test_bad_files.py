@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from towtank.design import load_plan
+from towtank.design.load_checks import RESERVED_DESCRIPTORS
 from towtank.errors import DesignError, ExitCode
 
 DATA = Path(__file__).parents[2] / "data" / "experiments"
@@ -84,6 +86,18 @@ def test_beyond_ports_names_the_limit_of_this_machine(tmp_path):
     limit = int(re.search(r"for ([\d,]+)$", problem.message)[1].replace(",", ""))
     assert 0 < limit <= 28_000
     assert "max_in_flight" in problem.hint
+
+
+def test_a_population_beyond_descriptors_is_refused_before_anything_is_touched(tmp_path, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, RESERVED_DESCRIPTORS + 599))
+    old = 'load: {model: closed, users: "${{ users }}", spawn_per_s: "${{ users / 5 }}", duration: 60s, warmup: 10s}'
+    new = "load: {model: closed, users: 600, duration: 60s}"
+    with pytest.raises(DesignError, match="600 users with a connection each") as caught:
+        load_plan(changed(tmp_path, old, new))
+    (problem,) = caught.value.problems
+    assert "file descriptors for 599 connections" in problem.message
+    assert "ulimit -Hn" in problem.hint
+    load_plan(changed(tmp_path, old, new.replace("600", "599")))
 
 
 def test_problems_in_an_included_file_have_their_own_place(tmp_path):

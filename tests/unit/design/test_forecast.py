@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towtank.design import contrasts, forecast, power
-from towtank.design.journey_shape import longest_timeout_s, step_timeouts_s, steps_per_iteration
+from towtank.design.journey_shape import (
+    connections_held,
+    longest_timeout_s,
+    step_timeouts_s,
+    steps_per_iteration,
+)
 from towtank.design.load_shape import duration_s, expected_requests, pieces
 from towtank.design.model import Journey, Workload
 from towtank.errors import DesignError
@@ -44,6 +49,32 @@ def test_open_load_in_closed_form(load, seconds, requests):
     assert duration_s(asked.load) == seconds
     expected = expected_requests(asked)
     assert (expected.low, expected.high, expected.exact) == (requests, requests, True)
+
+
+@pytest.mark.parametrize(
+    ("extra", "open_held", "closed_held"),
+    [
+        ({}, 1, 2),  # the pool of open load lends one at a time
+        ({"connections": "per-user"}, 2, 2),
+        ({"connections": "new"}, 1, 1),
+        ({"rotate": ["a", "b", "c", "a"]}, 1, 3),
+        ({"rotate": ["a", "b", "c"], "connections": "per-user"}, 1, 3),
+    ],
+)
+def test_connections_are_counted_by_target_where_they_are_kept(extra, open_held, closed_held):
+    steps = [{"name": "x", "target": "a"}, {"name": "y", "target": "b"}, {"name": "z", "target": "a"}]
+    options = {"journey": {"steps": steps}, **extra}
+    closed = {"model": "closed", "users": 1, "duration": "1s"}
+    assert (
+        connections_held(
+            Workload.model_validate({"load": {"model": "open", "rate": 1, "duration": "1s"}, **options})
+        )
+        == open_held
+    )
+    assert connections_held(Workload.model_validate({"load": closed, **options})) == closed_held
+    if "rotate" in extra:
+        each = Workload.model_validate({"load": {**closed, "session": "iteration"}, **options})
+        assert connections_held(each) == 1
 
 
 def test_poisson_and_choices_make_a_mean_of_it():
