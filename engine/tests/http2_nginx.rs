@@ -46,7 +46,7 @@ fn started(program: &str, arguments: &[&str], port: u16) -> Process {
 struct Nginx {
     ports: [u16; 3],
     authority: Authority,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     _process: Process,
 }
 
@@ -63,9 +63,10 @@ impl Nginx {
         let temporary: String = ["client_body", "proxy", "fastcgi", "scgi", "uwsgi"]
             .map(|kind| format!("{kind}_temp_path {at}/{kind};"))
             .concat();
+        let quiet = if settings.contains("access_log") { "" } else { "access_log off;" };
         let config = format!(
             "daemon off; pid {at}/pid; error_log {at}/error.log; worker_processes 1; user root; events {{}}
-             http {{ access_log off; client_max_body_size 100m; {temporary} {settings}
+             http {{ {quiet} client_max_body_size 100m; {temporary} {settings}
                server {{ listen 127.0.0.1:{plain} http2; listen 127.0.0.1:{tls} ssl http2; listen 127.0.0.1:{old} ssl;
                  ssl_certificate {cert}; ssl_certificate_key {key}; root {at}; default_type text/plain;
                  location /hello {{ return 200 \"hello\"; }}
@@ -76,7 +77,7 @@ impl Nginx {
         std::fs::write(&file, config).unwrap();
         let arguments = ["-e", "/dev/null", "-p", dir.path().to_str().unwrap(), "-c", file.to_str().unwrap()];
         let process = started("nginx", &arguments, old);
-        Self { ports, authority, _dir: dir, _process: process }
+        Self { ports, authority, dir, _process: process }
     }
 
     fn job(&self, tls: bool, load: Value, steps: Value) -> Value {
@@ -162,6 +163,25 @@ fn nginx_ends_connections_after_so_many_requests() {
             assert!(outcome.records.iter().any(|row| number(row, "attempt") == Some(1)));
         }
     }
+}
+
+/// What is sent again has not been served: nginx has seen each request once, though its answers say that it took no more of them.
+#[test]
+fn nginx_serves_each_request_once() {
+    let nginx = Nginx::start("keepalive_requests 10; log_format line '$request_uri'; access_log log line;");
+    let mut load = closed(20, 20_000_000);
+    load["iterations_per_user"] = 40.into();
+    let steps =
+        json!([{"request": {"name": "post", "method": "POST", "path": "/hello?{{ user }}.{{ iteration }}"}}]);
+    let mut job = nginx.job(false, load, steps);
+    job["workloads"][0]["connections"] = json!({"policy": "pool"});
+    let outcome = run(job);
+    all_answered(&outcome);
+    let again: i64 = outcome.column("attempt").iter().flatten().sum();
+    let log = std::fs::read_to_string(nginx.dir.path().join("log")).unwrap();
+    let served: std::collections::BTreeSet<&str> = log.lines().collect();
+    assert_eq!((outcome.records.len(), log.lines().count(), served.len()), (800, 800, 800));
+    assert!(again > 0, "none was sent again: the test shows nothing");
 }
 
 #[test]

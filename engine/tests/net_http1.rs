@@ -83,6 +83,34 @@ fn an_early_answer_over_tls_is_read() {
     }
 }
 
+/// A row has only the outcome for it; the finding says in which way, in one word and more.
+#[test]
+fn what_breaks_the_protocol_is_told() {
+    let cases = [
+        ("start", "SSH-2.0-OpenSSH\r\n"),
+        ("header", "HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n"),
+        ("upgrade", "HTTP/1.1 101 Switching\r\n\r\n"),
+        ("length", "HTTP/1.1 200 OK\r\ncontent-length: +1\r\n\r\n"),
+        ("coding", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, gzip\r\n\r\n"),
+        ("chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n"),
+    ];
+    for (word, answer) in cases {
+        let server = Server::answering(move |peer, _| assert!(peer.send(answer)));
+        let outcome = run(job(&server.at(), times(2), get()));
+        assert_eq!(outcome.outcomes(), ["protocol"; 2], "{word}");
+        let said = outcome.finding("protocol_failed");
+        assert!(said.starts_with(&format!("{}: {word}: ", server.at())), "{said}");
+    }
+    // Framed as it should be, and not what it says it is.
+    let coded = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\nhello";
+    let server = Server::answering(move |peer, _| assert!(peer.send(coded)));
+    let steps = json!([{"request": {"name": "get", "path": "/", "expect": {"contains": "hello"}}}]);
+    let outcome = run(job(&server.at(), times(2), steps));
+    assert_eq!(outcome.outcomes(), ["protocol"; 2]);
+    let said = outcome.finding("protocol_failed");
+    assert!(said.contains("\"get\"") && said.contains("content: "), "{said}");
+}
+
 /// An answer whose every byte comes by itself.
 #[test]
 fn an_answer_may_come_byte_by_byte() {

@@ -199,6 +199,35 @@ fn other_protocols_on_the_port_have_their_outcome() {
     assert!(["protocol", "closed", "reset"].contains(&outcome[0].as_str()), "{outcome:?}");
 }
 
+/// Anyone on the way can end a connection, but only the server can say that this is the end.
+#[test]
+fn an_answer_that_may_have_been_cut_off_is_truncated() {
+    let authority = Authority::new();
+    let identity = authority.issue(&["127.0.0.1"]);
+    let whole = [
+        "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ];
+    let open_ended = "HTTP/1.1 200 OK\r\n\r\nhello";
+    let short = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello";
+    let cases = [
+        (open_ended, true, "answered"),
+        (open_ended, false, "truncated"),
+        (whole[0], false, "answered"),
+        (whole[1], false, "answered"),
+        (short, false, "closed"),
+        (short, true, "closed"),
+    ];
+    for versions in [&[&TLS12][..], &[&TLS13]] {
+        for (answer, says_so, expected) in cases {
+            let server = TlsServer::ending(authority.config(&identity, versions, false), answer, says_so);
+            let outcome = run(tls_job(&authority, &server.server.at(), times(2), get()));
+            assert_eq!(outcome.outcomes(), [expected; 2], "{says_so} {answer}");
+            assert_eq!(outcome.column("status"), [Some(200); 2]);
+        }
+    }
+}
+
 #[test]
 fn http2_that_is_not_spoken_is_protocol() {
     let authority = Authority::new();
@@ -211,7 +240,8 @@ fn http2_that_is_not_spoken_is_protocol() {
         job["targets"]["app"]["protocol"] = "http2".into();
         let outcome = run(job);
         assert_eq!(outcome.outcomes(), ["protocol"]);
-        assert!(outcome.finding("protocol_failed").contains("ALPN"));
+        let said = outcome.finding("protocol_failed");
+        assert!(said.contains(": version: ") && said.contains("ALPN"), "{said}");
     }
 }
 

@@ -1,10 +1,9 @@
-//! The ways to a server: names, families, Unix sockets, proxies, source addresses, and how long connections are kept.
+//! The ways to a server: names, families, Unix sockets, source addresses, and how long connections are kept.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod load_support;
 
 use load_support::dns::{NameServer, Reply};
-use load_support::proxy::Proxy;
 use load_support::server::{Peer, Server};
 use load_support::tls::{Authority, TlsServer};
 use load_support::{closed, get, job, number, open, run, text, times, truth};
@@ -186,100 +185,6 @@ fn a_unix_socket_is_spoken_to() {
 }
 
 #[test]
-fn an_http_proxy_is_given_whole_urls_and_its_own_headers() {
-    let server = Server::answering(|peer, request| {
-        let good = request.head.starts_with("GET http://shop.example:81/v1/x HTTP/1.1\r\n")
-            && request.head.contains("Host: shop.example:81\r\n")
-            && request.head.contains("proxy-authorization: Basic eA==\r\n");
-        peer.answer(if good { 200 } else { 400 }, "");
-    });
-    let proxy = Proxy::http(server.at());
-    for path in ["/x", "/{{ 'x' }}"] {
-        let steps = json!([{"request": {"name": "get", "path": path}}]);
-        let mut job = with_url(job("x", times(3), steps), "http://shop.example:81/v1");
-        job["targets"]["app"]["proxy"] = json!({
-            "url": format!("http://{}", proxy.server.at()), "headers": {"proxy-authorization": "Basic eA=="},
-        });
-        let outcome = run(job);
-        assert_eq!(outcome.outcomes(), ["answered"; 3]);
-        // A literal address of the proxy: the name of the target is the proxy's business.
-        assert!(outcome.column("dns_us").iter().all(Option::is_none));
-    }
-    assert_eq!(proxy.server.connections(), 2);
-}
-
-#[test]
-fn tls_goes_through_a_tunnel() {
-    let authority = Authority::new();
-    let config = authority.config(&authority.issue(&["shop.example"]), &[&TLS13], false);
-    let server = TlsServer::start(config);
-    let (http, socks) = (Proxy::http(server.server.at()), Proxy::socks(server.server.at()));
-    for (kind, proxy) in [("http", &http), ("socks5", &socks)] {
-        let mut job = with_url(job("x", times(3), get()), "https://shop.example");
-        job["targets"]["app"]["tls"] = json!({"ca_file": authority.ca_file()});
-        job["targets"]["app"]["proxy"] = json!({"url": format!("{kind}://{}", proxy.server.at())});
-        if kind == "http" {
-            job["targets"]["app"]["proxy"]["headers"] = json!({"x-key": "secret"});
-        }
-        let outcome = run(job);
-        assert_eq!(outcome.outcomes(), ["answered"; 3], "{kind}");
-        assert_eq!(outcome.column("tls_us").iter().flatten().count(), 1);
-    }
-    let asked = &http.asked()[0];
-    assert!(
-        asked.starts_with("CONNECT shop.example:443 HTTP/1.1\r\n") && asked.contains("x-key: secret\r\n")
-    );
-    assert_eq!(socks.asked(), ["shop.example:443"]);
-}
-
-#[test]
-fn socks_takes_names_and_addresses() {
-    let server = serving();
-    let proxy = Proxy::socks(server.at());
-    for host in ["shop.example:81", "10.9.8.7:82", "[fd00::1]:83"] {
-        let mut job = with_url(job("x", times(2), get()), format!("http://{host}"));
-        job["targets"]["app"]["proxy"] = json!({"url": format!("socks5://{}", proxy.server.at())});
-        assert_eq!(run(job).outcomes(), ["answered"; 2], "{host}");
-    }
-    assert_eq!(proxy.asked(), ["shop.example:81", "10.9.8.7:82", "v6:83"]);
-}
-
-#[test]
-fn what_a_proxy_refuses_is_proxy() {
-    let answers: [(&str, &[u8], &str); 6] = [
-        ("http", b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n", "407"),
-        ("http", b"nonsense\r\n\r\n", "does not speak HTTP"),
-        ("http", b"", "without an answer"),
-        ("socks5", b"\x05\xff", "user name"),
-        ("socks5", b"\x05\x00\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00", "connection refused"),
-        ("socks5", b"HTTP/1.1 400 Bad\r\n\r\n", "does not speak SOCKS"),
-    ];
-    for (kind, answer, reason) in answers {
-        let server = Server::start(move |mut peer| {
-            // All that was said, or closing would be a reset.
-            let mut some = [0; 4096];
-            assert!(peer.stream.read(&mut some).unwrap() > 0);
-            peer.send(answer);
-            if !answer.is_empty() {
-                let mut rest = [0; 1000];
-                while peer.stream.read(&mut rest).is_ok_and(|n| n > 0) {}
-            }
-        });
-        let mut job = with_url(job("x", times(2), get()), "https://shop.example");
-        job["targets"]["app"]["proxy"] = json!({"url": format!("{kind}://{}", server.at())});
-        job["targets"]["app"]["tls"] = json!({"insecure": true});
-        let outcome = run(job);
-        assert_eq!(outcome.outcomes(), ["proxy"; 2], "{reason}");
-        assert!(outcome.finding("proxy_failed").contains(reason), "{}", outcome.finding("proxy_failed"));
-    }
-    // Nobody there is what it always is.
-    let mut job = with_url(job("x", times(1), get()), "https://shop.example");
-    job["targets"]["app"]["tls"] = json!({"insecure": true});
-    job["targets"]["app"]["proxy"] = json!({"url": "http://127.0.0.1:1"});
-    assert_eq!(run(job).outcomes(), ["refused"]);
-}
-
-#[test]
 fn source_addresses_take_turns() {
     let met: Arc<Mutex<BTreeMap<IpAddr, usize>>> = Arc::default();
     let log = Arc::clone(&met);
@@ -298,6 +203,29 @@ fn source_addresses_take_turns() {
     let outcome = run(job);
     assert_eq!(outcome.outcomes(), ["not_sent"; 6]);
     assert!(outcome.finding("source_address_failed").contains("192.0.2.1"));
+}
+
+/// Nobody is asked from another address than those that were named: of a name, only what they can reach is tried.
+#[test]
+fn source_addresses_decide_which_addresses_are_tried() {
+    let server = Server::start_on("[::1]:0", |mut peer| {
+        while peer.request().is_some() {
+            ok(&mut peer);
+        }
+    });
+    let six = || "::1".parse().unwrap();
+    let both = NameServer::start(move |_, _| Reply::Addresses(vec![loopback(1), six()], 60));
+    let mut job = named(&server, &both, "ttl", 2);
+    job["targets"]["app"]["source_addresses"] = json!(["::1"]);
+    assert_eq!(run(job).outcomes(), ["answered"; 2]);
+    let names = NameServer::start(move |_, _| Reply::Addresses(vec![six()], 60));
+    let mut job = named(&server, &names, "ttl", 2);
+    job["targets"]["app"]["source_addresses"] = json!(["127.0.0.2"]);
+    let outcome = run(job);
+    assert_eq!(outcome.outcomes(), ["not_sent"; 2]);
+    let said = outcome.finding("source_address_failed");
+    assert!(said.contains("shop.example") && said.contains("IPv6"), "{said}");
+    assert_eq!(server.connections(), 2);
 }
 
 fn with_policy(mut job: Value, connections: Value) -> Value {
@@ -332,6 +260,30 @@ fn connections_belong_to_whom_the_policy_says() {
     assert_eq!(count(slow.clone(), json!({"policy": "per-user"})), (10, 10));
     let (rows, pooled) = count(slow, Value::Null);
     assert!(rows == 10 && pooled < 5, "{pooled}");
+}
+
+/// The bound is met to the connection: what users keep was counted, what the pool keeps makes room.
+#[test]
+fn the_bound_on_connections_is_enough_for_what_was_counted() {
+    let servers = [serving(), serving()];
+    let step = |name: &str, target: &str| json!({"request": {"name": name, "path": "/", "target": target}});
+    let targets = json!({
+        "one": {"instances": [{"name": "one", "url": format!("http://{}", servers[0].at())}]},
+        "two": {"instances": [{"name": "two", "url": format!("http://{}", servers[1].at())}]},
+    });
+    for (policy, most) in [("per-user", 8), ("pool", 4), ("new", 4)] {
+        let mut load = closed(4, 20_000_000);
+        load["iterations_per_user"] = 5.into();
+        let mut job = with_policy(
+            job("x", load, json!([step("a", "one"), step("b", "two")])),
+            json!({"policy": policy}),
+        );
+        job["targets"] = targets.clone();
+        job["limits"] = json!({"max_connections": most});
+        let outcome = run(job);
+        assert_eq!(outcome.outcomes(), vec!["answered"; 40], "{policy}");
+        assert!(!outcome.findings().contains(&"out_of_connections"), "{policy}");
+    }
 }
 
 #[test]

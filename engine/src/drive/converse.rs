@@ -1,11 +1,12 @@
 //! A request and what follows from its answer: redirects, cookies, captures, and how it is judged.
 use super::drafts::Draft;
+use super::findings::advice;
 use super::iteration::Visitor;
 use super::worker::Worker;
 use crate::journey::answers::redirect::{self, Hop};
 use crate::journey::answers::{Place, cold};
 use crate::journey::{Fields, Message, Outgoing, Session, StepPlan};
-use crate::transport::{Call, Exchange, Outcome, Reply, Transport};
+use crate::transport::{Breach, Call, Exchange, Outcome, Reply, Transport};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One hop of a request that may be redirected.
@@ -168,6 +169,11 @@ impl<T: Transport> Worker<T> {
         let Visitor { session, rng, .. } = visitor;
         let keep = |slot, value| Session::set(session, slot, value);
         x.outcome = step.answers.judge((x.status, reply), most, &mut work, rng, keep);
+        if x.outcome == Outcome::Protocol {
+            // Framing was right: it can only be what the body is coded as.
+            let message = format!("step \"{}\": {}", self.plan.step_names[&step.id], Breach::Content);
+            self.recorder.find("protocol_failed", x.end_ns, 1.0, message, advice::PROTOCOL);
+        }
     }
 }
 

@@ -47,7 +47,8 @@ pub mod advice {
     pub const PORTS: &str =
         "keep connections alive, widen net.ipv4.ip_local_port_range, or set max_in_flight";
     /// `out_of_connections`
-    pub const CONNECTIONS: &str = "raise limits.max_connections, or set max_in_flight";
+    pub const CONNECTIONS: &str =
+        "raise limits.max_connections (in an experiment: generator.max_connections), or set max_in_flight";
     /// `dns_failed`
     pub const DNS: &str = "check the name, dns.servers of the job, and the resolver of this machine";
     /// `tls_failed`
@@ -56,10 +57,10 @@ pub mod advice {
     /// `proxy_failed`
     pub const PROXY: &str = "check the proxy's address, its headers, and what it lets through";
     /// `protocol_failed`
-    pub const PROTOCOL: &str = "set protocol of the target to what its server speaks";
+    pub const PROTOCOL: &str = "set protocol of the target to what its server speaks; if it is, the server's answers are wrong as the message says";
     /// `source_address_failed`
     pub const SOURCE: &str =
-        "add the address to an interface of this machine, or leave it out of source_addresses";
+        "give source_addresses that are this machine's and of the family of the target, or leave them out";
     /// `debug_build`
     pub const DEBUG: &str = "build with --release; times of a debug build are not measurements";
     /// `nice_not_permitted`

@@ -12,8 +12,10 @@ pub mod resolver;
 pub mod stream;
 pub mod tls;
 
+mod breach;
 mod outcome;
 mod reply;
+pub use breach::Breach;
 pub use outcome::{MAX_NAMED, Outcome, OutcomeNames};
 pub use reply::{Reply, Want};
 
@@ -119,6 +121,17 @@ impl Exchange {
             http2: false,
             cold: None,
         }
+    }
+}
+
+impl Exchange {
+    /// Another attempt begins: bytes add up, all else is of the attempt that the row ends with.
+    fn try_again(&mut self) {
+        self.attempt += 1;
+        self.status = 0;
+        self.first_byte_ns = None;
+        (self.dns_us, self.connect_us, self.tls_us) = (NONE_U32, NONE_U32, NONE_U32);
+        self.http2 = false;
     }
 }
 

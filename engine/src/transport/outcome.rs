@@ -28,13 +28,14 @@ pub enum Outcome {
     Redirect,
     Template,
     Proxy,
+    Truncated,
     /// A check or a capture of the job, by its place among [`OutcomeNames`].
     Named(u8),
 }
 
 impl Outcome {
     /// All that do not depend on the job, in the order of their ids.
-    pub const FIXED: [Self; 19] = [
+    pub const FIXED: [Self; 20] = [
         Self::Answered,
         Self::CheckStatus,
         Self::CheckContains,
@@ -54,6 +55,7 @@ impl Outcome {
         Self::Redirect,
         Self::Template,
         Self::Proxy,
+        Self::Truncated,
     ];
 
     /// Id in a row.
@@ -86,11 +88,12 @@ impl Outcome {
             Self::Redirect => "redirect",
             Self::Template => "template",
             Self::Proxy => "proxy",
+            Self::Truncated => "truncated",
             Self::Named(_) => return None,
         })
     }
 
-    /// The connection could not be made: nothing was sent.
+    /// Nobody was reached: the connection could not be made, or a proxy let nothing through.
     pub fn is_connect_failure(self) -> bool {
         matches!(
             self,

@@ -47,6 +47,14 @@ impl Stream {
         }
     }
 
+    /// Whether the stream ended without the last word that TLS has for that: it may not be all that was sent.
+    pub fn is_cut_off(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(tls) => tls.is_cut_off(),
+        }
+    }
+
     /// What was agreed on by ALPN.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {

@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "each test file uses its part of it")]
 
 pub mod dns;
+pub mod h2;
 pub mod nginx;
 pub mod proxy;
 pub mod scripted;

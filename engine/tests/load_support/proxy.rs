@@ -13,11 +13,25 @@ pub struct Proxy {
 impl Proxy {
     /// Sends everything to `origin`, whatever it is asked for.
     pub fn http(origin: String) -> Self {
+        Self::http_after(origin, "")
+    }
+
+    /// As [`Proxy::http`]; says that it is at work before it grants a tunnel.
+    pub fn patient(origin: String) -> Self {
+        Self::http_after(
+            origin,
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n",
+        )
+    }
+
+    fn http_after(origin: String, interim: &'static str) -> Self {
         Self::start(move |mut peer, log| {
             let Some(request) = peer.request() else { return };
             log.lock().unwrap().push(request.head.clone());
             let upstream = TcpStream::connect(&origin).unwrap();
             if request.head.starts_with("CONNECT ") {
+                peer.send(interim);
+                std::thread::sleep(std::time::Duration::from_millis(5));
                 peer.send("HTTP/1.1 200 Connection established\r\nx-proxy: tiny\r\n\r\n");
             } else {
                 (&upstream).write_all(request.head.as_bytes()).unwrap();

@@ -160,6 +160,24 @@ impl TlsServer {
         Self { server, seen: Arc::default() }
     }
 
+    /// Answers one request of each connection with these bytes, and ends it with or without saying so.
+    pub fn ending(config: ServerConfig, answer: &'static str, says_so: bool) -> Self {
+        let config = Arc::new(config);
+        let server = Server::start(move |peer| {
+            let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = StreamOwned::new(session, peer.stream.try_clone().unwrap());
+            let mut request = [0; 4096];
+            if stream.read(&mut request).is_err() || stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+            if says_so {
+                stream.conn.send_close_notify();
+            }
+            let _ = stream.flush();
+        });
+        Self { server, seen: Arc::default() }
+    }
+
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }

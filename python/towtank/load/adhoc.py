@@ -17,7 +17,7 @@ import towtank
 from towtank.design.model import ClosedLoad, Generator, Journey, OpenLoad, Request, Workload
 from towtank.design.request_model import Body
 from towtank.load.adhoc_url import Address, AdhocError, read_address, shown
-from towtank.load.job import LIMITS, JobRequest, build_job
+from towtank.load.job import JobRequest, build_job
 from towtank.platforms.base import Instance, Target
 from towtank.platforms.transport import Tls, Transport
 
@@ -173,7 +173,7 @@ class AdhocLoad:
             raise AdhocError(f"-n {self.requests}: at least one request is needed")
         if self.users is not None and self.users < 1:
             raise AdhocError(f"-c {self.users}: at least one worker is needed")
-        most = LIMITS["max_connections"]
+        most = Generator().max_connections
         if self.users is not None and self.users > most:
             raise AdhocError(f"-c {self.users}: each worker has a connection; allowed are at most {most:,}")
         if self.duration_s is not None and not 0 < self.duration_s <= MOST_DURATION_S:

@@ -14,6 +14,8 @@ use rustix::net::{
 };
 use std::net::{IpAddr, SocketAddr};
 
+/// Turns that tasks have to close connections that are over, before the bound is said to be reached.
+const CLOSING_TURNS: u32 = 3;
 /// A Unix socket whose queue is full is tried again after this: there is no event for it.
 const UNIX_RETRY_NS: u64 = 500_000;
 
@@ -26,9 +28,6 @@ impl Client {
         limit: Limit,
         x: &mut Exchange,
     ) -> Result<Box<Connection>, Outcome> {
-        if self.tally.open.get() >= self.tally.limit && !self.evict() {
-            return Err(self.short_of(Shortage::Connections));
-        }
         let route = self.endpoints.borrow().route(endpoint);
         let (fd, slot) = match route {
             Route::Unix(address) => {
@@ -46,6 +45,20 @@ impl Client {
         Ok(Box::new(Connection { slot, stream, id, target, endpoint, served: 0, opened_ns, decoder }))
     }
 
+    /// Makes sure that one more connection is within the bound; there is no wait between this and the connection. What others keep
+    /// for themselves was counted with the job; what is in the pool is nobody's and goes first.
+    async fn make_room(&self) -> Result<(), Outcome> {
+        for _ in 0..CLOSING_TURNS {
+            if self.tally.open.get() < self.tally.limit || self.evict() {
+                return Ok(());
+            }
+            // One that serves no more requests may be about to be closed by its task.
+            self.rt.yield_now().await;
+        }
+        let room = self.tally.open.get() < self.tally.limit;
+        if room { Ok(()) } else { Err(self.short_of(Shortage::Connections)) }
+    }
+
     /// Closes an idle connection.
     fn evict(&self) -> bool {
         self.pool.borrow_mut().evict() || self.links.borrow_mut().evict()
@@ -60,7 +73,7 @@ impl Client {
         limit: Limit,
         x: &mut Exchange,
     ) -> Result<(OwnedFd, Slot), Outcome> {
-        let addresses = self.addresses(place, limit, x).await?;
+        let addresses = self.in_reach(target, endpoint, self.addresses(place, limit, x).await?)?;
         let began_ns = self.rt.now();
         let mut result = Err(Outcome::Dns);
         for address in addresses {
@@ -107,6 +120,28 @@ impl Client {
         Ok(self.names.borrow_mut().order(place, &addresses))
     }
 
+    /// Those of the addresses that can be reached from the source addresses of the target.
+    fn in_reach(
+        &self,
+        target: usize,
+        endpoint: usize,
+        mut addresses: Vec<SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, Outcome> {
+        let sources = &self.plan.job.targets[target].source_addresses;
+        if sources.is_empty() {
+            return Ok(addresses);
+        }
+        let first = addresses.first().copied();
+        addresses.retain(|to| sources.iter().any(|from| from.is_ipv4() == to.is_ipv4()));
+        if let (true, Some(to)) = (addresses.is_empty(), first) {
+            let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+            let why = format_args!("none of the source addresses is of {family}, as {} is", to.ip());
+            self.report(Trouble::Source, endpoint, &why);
+            return Err(Outcome::NotSent);
+        }
+        Ok(addresses)
+    }
+
     async fn connect(
         &self,
         address: &SocketAddr,
@@ -114,6 +149,7 @@ impl Client {
         limit: Limit,
     ) -> Result<(OwnedFd, Slot), Outcome> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        self.make_room().await?;
         let fd = self.socket(family)?;
         sockopt::set_tcp_nodelay(&fd, true).map_err(|errno| self.failed(errno))?;
         if let Some(source) = self.source(target, address.ip()) {
@@ -135,6 +171,7 @@ impl Client {
 
     async fn connect_unix(&self, address: &SocketAddrUnix, limit: Limit) -> Result<(OwnedFd, Slot), Outcome> {
         loop {
+            self.make_room().await?;
             let fd = self.socket(AddressFamily::UNIX)?;
             match connect(&fd, address) {
                 Ok(()) => {

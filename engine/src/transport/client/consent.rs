@@ -6,7 +6,7 @@ use crate::transport::reactor::{Interest, Wait};
 use crate::transport::{Call, Exchange, Outcome, Reply};
 
 /// A server that says nothing gets the body after this: not all of them know the question (RFC 9110, section 10.1.1).
-const PATIENCE_NS: u64 = 1_000_000_000;
+pub(super) const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// What became of a question.
 pub(super) enum Consent {

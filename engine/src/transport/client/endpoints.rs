@@ -102,6 +102,11 @@ impl Endpoints {
         self.all[endpoint].route.clone()
     }
 
+    /// Whether requests to it go to a proxy, which answers in its own name too.
+    pub fn is_forwarded(&self, endpoint: usize) -> bool {
+        matches!(self.all[endpoint].route, Route::Proxy(_, Ask::Nothing))
+    }
+
     /// What comes before every path.
     pub fn prefix(&self, endpoint: usize) -> &str {
         &self.all[endpoint].prefix

@@ -7,9 +7,11 @@ use super::pool::{Lane, Wanted};
 use super::ready::{INLINE_BODY, Ready};
 use crate::transport::http1::{Facts, Fault, Progress, write_fields, write_head, write_lines};
 use crate::transport::reactor::{Interest, Wait};
-use crate::transport::{Call, Exchange, Outcome, Reply};
+use crate::transport::{Call, Exchange, Outcome, Reply, Trouble};
 use rustix::io::Errno;
 
+/// The word of a proxy, never that of a server behind it (RFC 9110, section 15.5.8).
+const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 /// Full buffers read in a row before others get their turn.
 const READS_IN_A_ROW: u32 = 4;
 
@@ -59,7 +61,7 @@ impl Client {
                     if x.reused && x.bytes_in == 0 && call.outgoing.is_idempotent() && retry.is_none() =>
                 {
                     retry = Some(endpoint);
-                    x.attempt = 1;
+                    x.try_again();
                 }
                 Err(outcome) => return self.ended(x, outcome),
             }
@@ -123,6 +125,9 @@ impl Client {
             connection.served += 1;
             self.pool.borrow_mut().put(lane, connection, x.end_ns);
         }
+        if x.status == PROXY_AUTHENTICATION_REQUIRED && self.endpoints.borrow().is_forwarded(endpoint) {
+            return Err(self.unwelcome(endpoint));
+        }
         Ok(())
     }
 
@@ -157,9 +162,7 @@ impl Client {
         x: &mut Exchange,
     ) -> Result<bool, Outcome> {
         let place = self.endpoints.borrow().local(connection.target, connection.endpoint);
-        // A request may be sent to another target than that of its step.
-        let is_ready = call.is_static && call.target == call.step.target;
-        let ready = if is_ready { self.ready.get(call.step.id, place) } else { None };
+        let ready = self.ready.get(call, place);
         let body = &call.outgoing.body;
         let inline = body.len() <= INLINE_BODY;
         let sent = match ready {
@@ -311,7 +314,12 @@ impl Client {
         let now_ns = self.rt.now();
         x.end_ns = now_ns;
         if count == 0 {
-            return connection.decoder.end().map(|()| Read::Complete(false)).map_err(Outcome::from);
+            return match connection.decoder.end() {
+                // Only the end of the connection says that the body is complete, and anyone on the way can cut it.
+                Ok(()) if connection.stream.is_cut_off() => Err(Outcome::Truncated),
+                Ok(()) => Ok(Read::Complete(false)),
+                Err(fault) => Err(self.faulty(connection, fault)),
+            };
         }
         x.first_byte_ns.get_or_insert(now_ns);
         let drained = connection.stream.is_drained(count, scratch.len());
@@ -330,8 +338,20 @@ impl Client {
             }
             Err(fault) => {
                 x.bytes_in += count as u64;
-                Err(fault.into())
+                Err(self.faulty(connection, fault))
             }
+        }
+    }
+
+    /// What a fault of an answer means; how it breaks the protocol is told.
+    fn faulty(&self, connection: &Connection, fault: Fault) -> Outcome {
+        match fault {
+            Fault::Protocol(breach) => {
+                self.report(Trouble::Protocol, connection.endpoint, &breach);
+                Outcome::Protocol
+            }
+            Fault::TooLarge => Outcome::TooLarge,
+            Fault::Closed => Outcome::Closed,
         }
     }
 
@@ -369,16 +389,6 @@ pub(super) enum Read {
     Drained,
     /// There may be more to read.
     Full,
-}
-
-impl From<Fault> for Outcome {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Protocol => Self::Protocol,
-            Fault::TooLarge => Self::TooLarge,
-            Fault::Closed => Self::Closed,
-        }
-    }
 }
 
 /// Whole µs between two points; what is too long for a row is cut to the longest that fits.

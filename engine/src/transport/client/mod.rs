@@ -10,6 +10,7 @@ mod links;
 mod multiplex;
 mod names;
 mod pool;
+mod prepared;
 mod proxy;
 mod ready;
 mod secure;
@@ -28,6 +29,7 @@ use crate::rng::Rng;
 use connection::Tally;
 use endpoints::Endpoints;
 use names::Names;
+use prepared::Prepared;
 use rustls::ClientConfig;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -50,8 +52,8 @@ pub struct Client {
     pool: RefCell<pool::Idle>,
     links: RefCell<links::Links>,
     terms: Rc<Terms>,
-    blocks: multiplex::Blocks,
-    ready: ready::Requests,
+    blocks: Prepared<Box<[u8]>>,
+    ready: Prepared<ready::Ready>,
     /// Shared read buffer: an answer that comes in one piece is never copied.
     scratch: Scratch,
     /// Buffer for requests that are not ready.
@@ -92,7 +94,7 @@ impl Client {
     /// A client without connections.
     pub fn new(parts: Parts) -> Self {
         let job = &parts.plan.job;
-        let limit = (job.limits.max_connections as usize / job.threads).max(1);
+        let limit = job.connection_bound(parts.thread);
         let mut names = Names::new(job.dns.cache);
         Self {
             endpoints: RefCell::new(Endpoints::new(&parts.plan, parts.thread, &mut names)),
@@ -101,8 +103,8 @@ impl Client {
             pool: RefCell::new(pool::Idle::new(job)),
             links: RefCell::new(links::Links::new(job)),
             terms: Rc::new(terms(job, &parts.instances)),
-            blocks: multiplex::Blocks::new(&parts.plan),
-            ready: ready::Requests::new(&parts.plan),
+            blocks: multiplex::blocks(&parts.plan),
+            ready: ready::requests(&parts.plan),
             scratch: Rc::new(RefCell::new(vec![0; READ_BYTES].into_boxed_slice())),
             out: RefCell::default(),
             rng: RefCell::new(Rng::from_parts(&[job.seed, 0x636c_6965_6e74, parts.thread as u64])),

@@ -1,50 +1,31 @@
 //! One request and its answer on a connection that may be shared.
 use super::Client;
 use super::connection::Connection;
+use super::consent::PATIENCE_NS;
 use super::exchange::Limit;
 use super::link::Link;
 use super::links::{Found, Need, Opening, OwnLink};
 use super::pool::{Lane, Wanted};
+use super::prepared::{Known, Prepared};
 use crate::job::{BaseUrl, ConnectionPolicy, Protocol};
-use crate::journey::{Message, Outgoing, Plan};
+use crate::journey::{Outgoing, Plan};
 use crate::transport::http2::{Key, Opened, Stream, hpack, write_head};
 use crate::transport::reactor::Wait;
 use crate::transport::{Call, Exchange, Outcome, Reply, Trouble};
 use std::rc::Rc;
 
-/// How long a body waits for an interim answer.
-const CONTINUE_NS: u64 = 1_000_000_000;
-
 /// How often a request is sent again that the server says it has not processed.
 const MOST_AGAIN: u8 = 5;
 
-/// Header blocks that are the same every time, by step and instance of its target.
-pub(super) struct Blocks(Vec<Vec<Box<[u8]>>>);
-
-impl Blocks {
-    pub fn new(plan: &Plan) -> Self {
-        let mut all: Vec<Vec<Box<[u8]>>> = Vec::new();
-        for step in plan.workloads.iter().flat_map(|w| &w.steps) {
-            let Message::Static(outgoing) = &step.message else { continue };
-            let target = &plan.job.targets[step.target];
-            if target.protocol == Protocol::Http1 {
-                continue;
-            }
-            let at = usize::from(step.id);
-            all.resize_with(all.len().max(at + 1), Vec::new);
-            let block = |url: &BaseUrl| {
-                let mut out = Vec::new();
-                write_block(outgoing, url, &target.authority(url), step.expect_continue, &mut out);
-                out.into_boxed_slice()
-            };
-            all[at] = target.instances.iter().map(|i| block(&i.url)).collect();
-        }
-        Self(all)
-    }
-
-    fn get(&self, step: u16, place: usize) -> Option<&[u8]> {
-        Some(self.0.get(usize::from(step))?.get(place)?)
-    }
+/// Header blocks that are the same every time, for all targets that may be spoken to in HTTP/2.
+pub(super) fn blocks(plan: &Plan) -> Prepared<Box<[u8]>> {
+    let block = |known: Known<'_>| {
+        let Known { step, outgoing, target, url } = known;
+        let mut out = Vec::new();
+        write_block(outgoing, url, &target.authority(url), step.expect_continue, &mut out);
+        out.into_boxed_slice()
+    };
+    Prepared::new(plan, |protocol| protocol != Protocol::Http1, block)
 }
 
 fn write_block(outgoing: &Outgoing, url: &BaseUrl, authority: &str, expects: bool, out: &mut Vec<u8>) {
@@ -68,6 +49,14 @@ struct Failure {
     unprocessed: bool,
     /// Its connection has ended.
     broken: bool,
+    /// How the server broke the protocol.
+    why: Option<String>,
+}
+
+impl Failure {
+    fn new(outcome: Outcome, broken: bool) -> Self {
+        Self { outcome, unprocessed: false, broken, why: None }
+    }
 }
 
 impl Client {
@@ -90,7 +79,7 @@ impl Client {
                 }
                 Carrier::Alone(connection) => {
                     let result = self.talk(connection, lane, call, limit, (&mut x, &mut *reply)).await;
-                    (None, result.map_err(|outcome| Failure { outcome, unprocessed: false, broken: true }))
+                    (None, result.map_err(|outcome| Failure::new(outcome, true)))
                 }
             };
             let Err(failure) = result else {
@@ -106,7 +95,7 @@ impl Client {
             if failure.unprocessed {
                 link.as_deref().inspect(|link| self.links.borrow_mut().note_end(link));
             }
-            x.attempt += 1;
+            x.try_again();
             lost = link;
         }
     }
@@ -229,6 +218,9 @@ impl Client {
         if let Some(why) = link.distrust.borrow().as_ref() {
             self.report(Trouble::Tls, link.endpoint, why);
         }
+        if let Err(Failure { why: Some(why), .. }) = &outcome {
+            self.report(Trouble::Protocol, link.endpoint, why);
+        }
         self.give_back(link, lane, call);
         outcome
     }
@@ -236,9 +228,7 @@ impl Client {
     /// Writes the head of a request, which goes out with those of others.
     fn begin(&self, link: &Link, call: &Call<'_>, reply: &mut Reply) -> Key {
         let place = self.endpoints.borrow().local(link.target, link.endpoint);
-        // A request may be sent to another target than that of its step.
-        let is_ready = call.is_static && call.target == call.step.target;
-        let ready = if is_ready { self.blocks.get(call.step.id, place) } else { None };
+        let ready = self.blocks.get(call, place);
         let mut buffer = self.out.take();
         buffer.clear();
         if ready.is_none() {
@@ -257,7 +247,7 @@ impl Client {
             reply: std::mem::take(reply),
             expects: call.step.expect_continue,
         };
-        let parts = [ready.unwrap_or_default(), &buffer];
+        let parts = [ready.map_or(&[][..], |block| block), &buffer];
         let key = link.session.borrow_mut().open(opened, parts, call.outgoing.body.is_empty());
         self.out.replace(buffer);
         key
@@ -285,7 +275,7 @@ impl Client {
 
     /// Waits until the server wants the body; false if it has begun to answer without it, or will not answer.
     async fn consent(&self, link: &Link, key: Key, limit: Limit) -> Result<bool, Outcome> {
-        let soon_ns = limit.at_ns.min(self.rt.now() + CONTINUE_NS);
+        let soon_ns = limit.at_ns.min(self.rt.now() + PATIENCE_NS);
         let wait = self.watch(link, key, soon_ns, |stream| stream.continued).await;
         // A server that does not know what it was asked is sent the body all the same.
         if wait != Wait::Expired || soon_ns == limit.at_ns {
@@ -348,7 +338,7 @@ fn settle(
     let mut session = link.session.borrow_mut();
     x.http2 = true;
     let broken = session.failure().is_some();
-    let mut failure = result.err().map(|outcome| Failure { outcome, unprocessed: false, broken });
+    let mut failure = result.err().map(|outcome| Failure::new(outcome, broken));
     if let Some(stream) = session.stream_mut(key) {
         *reply = std::mem::take(&mut stream.opened.reply);
         x.status = stream.status;
@@ -360,9 +350,21 @@ fn settle(
         // What had come before a cut or a timeout was seen is the answer all the same.
         match stream.outcome {
             Some(Outcome::Answered) => failure = None,
-            Some(outcome) => failure = Some(Failure { outcome, unprocessed: stream.unprocessed, broken }),
+            Some(outcome) => {
+                let unprocessed = stream.unprocessed;
+                failure = Some(Failure {
+                    unprocessed,
+                    why: stream.breach.map(|b| b.to_string()),
+                    ..Failure::new(outcome, broken)
+                });
+            }
             None => {}
         }
+    }
+    if let (Some(Failure { outcome: Outcome::Protocol, why: why @ None, .. }), Some(error)) =
+        (&mut failure, session.failure())
+    {
+        *why = error.why();
     }
     session.close(key);
     let pending = !session.outgoing().is_empty();

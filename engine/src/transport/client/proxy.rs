@@ -47,6 +47,14 @@ impl Client {
         self.negotiate(fd, id, endpoint, &request, socks_verdict, limit).await
     }
 
+    /// A proxy that was given a request wants to know first who asks.
+    pub(super) fn unwelcome(&self, endpoint: usize) -> Outcome {
+        let why =
+            "the proxy answered 407: it wants to know who asks, by a proxy-authorization among proxy.headers";
+        self.report(Trouble::Proxy, endpoint, &why);
+        Outcome::Proxy
+    }
+
     async fn negotiate(
         &self,
         fd: &OwnedFd,
@@ -102,13 +110,32 @@ fn connect_request(target: &Target, url: &BaseUrl) -> Vec<u8> {
     request.into_bytes()
 }
 
-/// RFC 9110, section 9.3.6: any 2xx.
+/// RFC 9110, section 9.3.6: any 2xx; interim answers before it say nothing (section 15.2).
 pub fn connect_verdict(answer: &[u8]) -> Verdict {
+    let mut skipped = 0;
+    loop {
+        match answer_verdict(&answer[skipped..]) {
+            Said::Interim(used) => skipped += used,
+            Said::Final(Verdict::Granted(used)) => return Verdict::Granted(skipped + used),
+            Said::Final(verdict) => return verdict,
+        }
+    }
+}
+
+/// What one answer to CONNECT is.
+enum Said {
+    /// So many bytes that come before the answer that counts.
+    Interim(usize),
+    Final(Verdict),
+}
+
+fn answer_verdict(answer: &[u8]) -> Said {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut response = httparse::Response::new(&mut headers);
-    match response.parse(answer) {
+    let verdict = match response.parse(answer) {
         Ok(httparse::Status::Partial) => Verdict::More,
         Ok(httparse::Status::Complete(used)) => match response.code {
+            Some(100 | 102..=199) => return Said::Interim(used),
             Some(200..=299) => Verdict::Granted(used),
             Some(code) => {
                 Verdict::Refused(format!("the proxy answered {code} {}", response.reason.unwrap_or("")))
@@ -116,7 +143,8 @@ pub fn connect_verdict(answer: &[u8]) -> Verdict {
             None => Verdict::Refused("the proxy answered without a status".into()),
         },
         Err(error) => Verdict::Refused(format!("the proxy does not speak HTTP: {error}")),
-    }
+    };
+    Said::Final(verdict)
 }
 
 /// Version 5, one method, no authentication (RFC 1928, section 3).
@@ -205,6 +233,16 @@ mod tests {
             assert_eq!(connect_verdict(&answer[..size]), Verdict::More, "{size}");
         }
         assert_eq!(connect_verdict(answer), Verdict::Granted(answer.len() - 2));
+        // Interim answers come before the one that counts, whole or in pieces.
+        let patient = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 Fine\r\n\r\n\x16";
+        for size in 0..patient.len() - 1 {
+            assert_eq!(connect_verdict(&patient[..size]), Verdict::More, "{size}");
+        }
+        assert_eq!(connect_verdict(patient), Verdict::Granted(patient.len() - 1));
+        let refused = connect_verdict(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 Forbidden\r\n\r\n");
+        assert_eq!(refused, Verdict::Refused("the proxy answered 403 Forbidden".into()));
+        let switched = connect_verdict(b"HTTP/1.1 101 Switching\r\n\r\n");
+        assert!(matches!(switched, Verdict::Refused(_)), "{switched:?}");
         let granted = [5, 0, 0, 3, 2, b'a', b'b', 0, 80, 0x16];
         for size in 0..9 {
             assert_eq!(socks_verdict(&granted[..size]), Verdict::More, "{size}");

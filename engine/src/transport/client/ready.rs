@@ -1,14 +1,12 @@
-//! Requests that are the same every time, as the bytes that go out.
+//! Requests of HTTP/1.1 that are the same every time, as the bytes that go out.
 use super::endpoints::{prefix, proxy_headers};
-use crate::job::{BaseUrl, Target};
-use crate::journey::{Message, Outgoing, Plan};
+use super::prepared::{Known, Prepared};
+use crate::job::Protocol;
+use crate::journey::Plan;
 use crate::transport::http1::{write_head, write_lines};
 
 /// A body up to this size is kept, and sent, together with its head.
 pub(super) const INLINE_BODY: u64 = 16 * 1024;
-
-/// What is ready, by step and instance of its target.
-pub(super) struct Requests(Vec<Vec<Ready>>);
 
 /// One request, ready to be sent.
 pub(super) struct Ready {
@@ -18,27 +16,14 @@ pub(super) struct Ready {
     pub head: usize,
 }
 
-impl Requests {
-    pub fn new(plan: &Plan) -> Self {
-        let mut all: Vec<Vec<Ready>> = Vec::new();
-        for step in plan.workloads.iter().flat_map(|w| &w.steps) {
-            let Message::Static(outgoing) = &step.message else { continue };
-            let target = &plan.job.targets[step.target];
-            let at = usize::from(step.id);
-            all.resize_with(all.len().max(at + 1), Vec::new);
-            all[at] = target.instances.iter().map(|i| Ready::new(outgoing, target, &i.url)).collect();
-        }
-        Self(all)
-    }
-
-    /// The request of a step for the instance at this place of its target.
-    pub fn get(&self, step: u16, place: usize) -> Option<&Ready> {
-        self.0.get(usize::from(step))?.get(place)
-    }
+/// The requests of all targets that may be spoken to in HTTP/1.1.
+pub(super) fn requests(plan: &Plan) -> Prepared<Ready> {
+    Prepared::new(plan, |protocol| protocol != Protocol::Http2, |known| Ready::new(&known))
 }
 
 impl Ready {
-    fn new(outgoing: &Outgoing, target: &Target, url: &BaseUrl) -> Self {
+    fn new(known: &Known<'_>) -> Self {
+        let Known { outgoing, target, url, .. } = *known;
         let mut bytes = Vec::new();
         write_head(outgoing, &prefix(target, url), &target.authority(url), &mut bytes);
         write_lines(proxy_headers(target, url), &mut bytes);

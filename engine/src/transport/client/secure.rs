@@ -6,7 +6,7 @@ use crate::job::Protocol;
 use crate::transport::reactor::{Interest, SocketId};
 use crate::transport::stream::Stream;
 use crate::transport::tls::{Failure, Step, TlsStream, words};
-use crate::transport::{Exchange, Outcome, Trouble};
+use crate::transport::{Breach, Exchange, Outcome, Trouble};
 use rustix::fd::OwnedFd;
 use rustls::{AlertDescription, Error};
 
@@ -68,7 +68,7 @@ impl Client {
             return Ok(());
         }
         let why = "HTTP/2 was asked for, and the server did not agree to it (ALPN)";
-        self.report(Trouble::Protocol, endpoint, &why);
+        self.report(Trouble::Protocol, endpoint, &format_args!("{}: {why}", Breach::Version.word()));
         Err(Outcome::Protocol)
     }
 
@@ -85,7 +85,7 @@ impl Client {
         let alpn = AlertDescription::NoApplicationProtocol;
         if matches!(error, Error::NoApplicationProtocol) || *error == Error::AlertReceived(alpn) {
             let why = "the server speaks none of the protocols that were asked for (ALPN)";
-            self.report(Trouble::Protocol, endpoint, &why);
+            self.report(Trouble::Protocol, endpoint, &format_args!("{}: {why}", Breach::Version.word()));
             return Outcome::Protocol;
         }
         if matches!(error, Error::InvalidMessage(_)) {

@@ -1,5 +1,6 @@
 //! Where the body of an answer ends.
 use super::Fault;
+use crate::transport::Breach;
 
 /// How the end of a body is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Chunk {
             (Self::Trailer { .. }, b'\n') => Self::Trailer { empty: true },
             (Self::Trailer { empty }, b'\r') => Self::Trailer { empty },
             (Self::Trailer { .. }, _) => Self::Trailer { empty: false },
-            _ => return Err(Fault::Protocol),
+            _ => return Err(Fault::Protocol(Breach::Chunk)),
         };
         Ok(false)
     }

@@ -1,6 +1,6 @@
 //! Reads one answer from pieces of any size.
 use super::body::{Chunk, Framing};
-use crate::transport::{Reply, Want};
+use crate::transport::{Breach, Reply, Want};
 use std::mem::MaybeUninit;
 
 /// Headers in one answer at most.
@@ -11,8 +11,8 @@ const MAX_INSTANCE_BYTES: usize = 128;
 /// Why reading an answer ended badly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This is not HTTP.
-    Protocol,
+    /// This is not HTTP, or breaks its rules.
+    Protocol(Breach),
     /// A bound on headers or body was passed.
     TooLarge,
     /// The connection ended before the answer was complete.
@@ -191,7 +191,7 @@ impl Decoder {
             Ok(httparse::Status::Complete(used)) => used,
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(httparse::Error::TooManyHeaders) => return Err(Fault::TooLarge),
-            Err(_) => return Err(Fault::Protocol),
+            Err(error) => return Err(Fault::Protocol(breach(error))),
         };
         self.header_bytes += used as u64;
         if self.header_bytes > facts.max_header_bytes {
@@ -201,10 +201,10 @@ impl Decoder {
         if (100..200).contains(&status) {
             // An interim answer is skipped; a switch of protocols was never asked for.
             self.continued |= status == 100;
-            return if status == 101 { Err(Fault::Protocol) } else { Ok(Some(used)) };
+            return if status == 101 { Err(Fault::Protocol(Breach::Upgrade)) } else { Ok(Some(used)) };
         }
         if !(200..=999).contains(&status) {
-            return Err(Fault::Protocol);
+            return Err(Fault::Protocol(Breach::Status));
         }
         self.status = status;
         if facts.want.any_field() {
@@ -233,7 +233,7 @@ impl Decoder {
                 14 if name.eq_ignore_ascii_case("content-length") => {
                     let new = parse_length(value)?;
                     if length.is_some_and(|old| old != new) {
-                        return Err(Fault::Protocol);
+                        return Err(Fault::Protocol(Breach::Length));
                     }
                     length = Some(new);
                 }
@@ -241,7 +241,7 @@ impl Decoder {
                     // Chunked twice, or before another coding: two readers would not agree on where it ends.
                     for token in tokens(value) {
                         if chunked {
-                            return Err(Fault::Protocol);
+                            return Err(Fault::Protocol(Breach::Coding));
                         }
                         coded = true;
                         chunked = token.eq_ignore_ascii_case(b"chunked");
@@ -282,11 +282,20 @@ impl Decoder {
     }
 }
 
+/// Which part of a head is malformed.
+fn breach(error: httparse::Error) -> Breach {
+    match error {
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => Breach::Header,
+        _ => Breach::Start,
+    }
+}
+
 fn parse_length(value: &[u8]) -> Result<u64, Fault> {
-    let text = std::str::from_utf8(value).map_err(|_| Fault::Protocol)?.trim();
+    let bad = Fault::Protocol(Breach::Length);
+    let text = std::str::from_utf8(value).map_err(|_| bad)?.trim();
     // `parse` alone would take a sign.
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Fault::Protocol);
+        return Err(bad);
     }
     text.parse().map_err(|_| Fault::TooLarge)
 }

@@ -85,17 +85,21 @@ fn connections_are_kept_as_the_version_says() {
 #[test]
 fn what_is_not_http_is_refused() {
     let bad = [
-        "SSH-2.0-OpenSSH\r\n",
-        "HTTP/1.1 abc OK\r\n\r\n",
-        "HTTP/1.1 101 Switch\r\n\r\n",
-        "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
-        "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab",
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\r\n",
+        ("SSH-2.0-OpenSSH\r\n", Breach::Start),
+        ("HTTP/1.1 abc OK\r\n\r\n", Breach::Start),
+        ("HTTP/1.1 099 Low\r\n\r\n", Breach::Status),
+        ("HTTP/1.1 101 Switch\r\n\r\n", Breach::Upgrade),
+        ("HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n", Breach::Header),
+        ("HTTP/1.1 200 OK\r\nx: \u{1}\r\n\r\n", Breach::Header),
+        ("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", Breach::Length),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", Breach::Length),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, gzip\r\n\r\n", Breach::Coding),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n", Breach::Chunk),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab", Breach::Chunk),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\r\n", Breach::Chunk),
     ];
-    for text in bad {
-        assert_eq!(read(text.as_bytes(), 500, &facts()).1, Err(Fault::Protocol), "{text}");
+    for (text, breach) in bad {
+        assert_eq!(read(text.as_bytes(), 500, &facts()).1, Err(Fault::Protocol(breach)), "{text}");
     }
 }
 
@@ -135,7 +139,8 @@ fn what_two_readers_could_take_differently_is_not_trusted() {
     ];
     for headers in refused {
         let text = format!("HTTP/1.1 200 OK\r\n{headers}\r\n5\r\nhello\r\n0\r\n\r\n");
-        assert_eq!(read(text.as_bytes(), 500, &facts()).1, Err(Fault::Protocol), "{headers}");
+        let result = read(text.as_bytes(), 500, &facts()).1;
+        assert!(matches!(result, Err(Fault::Protocol(_))), "{headers}: {result:?}");
     }
     let doubtful = [
         ("1.1", "content-length: 5\r\ntransfer-encoding: chunked\r\n"),

@@ -2,7 +2,7 @@
 use super::hpack::{Decoder, Malformed};
 use super::session::Terms;
 use super::streams::Stream;
-use crate::transport::Outcome;
+use crate::transport::Breach;
 
 /// What a field costs beside its bytes, as `MAX_HEADER_LIST_SIZE` counts.
 const FIELD_OVERHEAD: u64 = 32;
@@ -22,13 +22,22 @@ pub(super) enum Kind {
     Trailers,
 }
 
+/// What is wrong with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It breaks the rules.
+    Protocol(Breach),
+    /// It is longer than allowed.
+    TooLarge,
+}
+
 /// Takes a block in. An error of the stream is the inner result.
 pub(super) fn read(
     decoder: &mut Decoder,
     block: &[u8],
     stream: &mut Stream,
     terms: &Terms,
-) -> Result<Result<Kind, Outcome>, Malformed> {
+) -> Result<Result<Kind, Fault>, Malformed> {
     let mut sink = Sink { trailers: stream.status > 0, status: 0, plain: false, fault: None, stream, terms };
     decoder.decode(block, |name, value| sink.field(name, value))?;
     Ok(sink.end())
@@ -41,7 +50,7 @@ struct Sink<'a> {
     status: u16,
     /// A field that is no pseudo-header has been seen.
     plain: bool,
-    fault: Option<Outcome>,
+    fault: Option<Fault>,
 }
 
 impl Sink<'_> {
@@ -49,7 +58,7 @@ impl Sink<'_> {
         self.stream.header_bytes += (name.len() + value.len()) as u64 + FIELD_OVERHEAD;
         if self.stream.header_bytes > self.terms.max_header_bytes {
             // The block is read on all the same: the table depends on it.
-            self.fault.get_or_insert(Outcome::TooLarge);
+            self.fault.get_or_insert(Fault::TooLarge);
         }
         if self.fault.is_some() {
             return;
@@ -70,7 +79,7 @@ impl Sink<'_> {
         };
         // One status, before everything else; a switch of protocols is not possible.
         if name != b":status" || self.plain || self.trailers || self.status > 0 || matches!(status, 0 | 101) {
-            self.fault = Some(Outcome::Protocol);
+            self.fault = Some(Fault::Protocol(Breach::Status));
         }
         self.status = status;
     }
@@ -90,7 +99,7 @@ impl Sink<'_> {
         let bad_name = name.is_empty() || name.iter().any(|b| matches!(b, 0..=b' ' | b'A'..=b'Z' | 0x7f..));
         let bad_value = value.iter().any(|b| matches!(b, 0 | b'\n' | b'\r'));
         if of_connections || bad_name || bad_value {
-            self.fault = Some(Outcome::Protocol);
+            self.fault = Some(Fault::Protocol(Breach::Header));
             return;
         }
         if self.terms.instance_header.as_deref().is_some_and(|wanted| name == wanted.as_bytes())
@@ -106,7 +115,7 @@ impl Sink<'_> {
         let text = std::str::from_utf8(value).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()));
         let length = text.and_then(|t| t.parse::<u64>().ok());
         if length.is_none() || self.stream.length.is_some_and(|other| Some(other) != length) {
-            self.fault = Some(Outcome::Protocol);
+            self.fault = Some(Fault::Protocol(Breach::Length));
             return;
         }
         if self.is_kept() {
@@ -126,13 +135,13 @@ impl Sink<'_> {
         }
     }
 
-    fn end(self) -> Result<Kind, Outcome> {
+    fn end(self) -> Result<Kind, Fault> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
         match self.status {
             _ if self.trailers => Ok(Kind::Trailers),
-            0 => Err(Outcome::Protocol),
+            0 => Err(Fault::Protocol(Breach::Status)),
             100 => Ok(Kind::Continue),
             101..200 => Ok(Kind::Interim),
             status => {

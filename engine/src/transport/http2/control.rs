@@ -2,7 +2,7 @@
 use super::frame::{self, HEAD_BYTES, Head, flag, kind, setting};
 use super::session::{LAST_ID, MOST_WINDOW, Session};
 use super::{ConnectionError, ErrorCode};
-use crate::transport::Outcome;
+use crate::transport::{Breach, Outcome};
 
 impl Session {
     pub(super) fn reset_by_peer(
@@ -19,9 +19,11 @@ impl Session {
         }
         stream.sent = true;
         stream.unprocessed = code == ErrorCode::Refused as u32;
-        let outcome =
-            if code == ErrorCode::Http11Required as u32 { Outcome::Protocol } else { Outcome::Reset };
-        self.end(head.stream, outcome, None);
+        if code == ErrorCode::Http11Required as u32 {
+            self.refuse(head.stream, Breach::Version, None);
+        } else {
+            self.end(head.stream, Outcome::Reset, None);
+        }
         Ok(())
     }
 
@@ -121,7 +123,7 @@ impl Session {
         stream.window += by;
         if by == 0 || stream.window > MOST_WINDOW {
             let code = if by == 0 { ErrorCode::Protocol } else { ErrorCode::FlowControl };
-            self.end(id, Outcome::Protocol, Some(code));
+            self.refuse(id, Breach::Window, Some(code));
         } else if std::mem::take(&mut stream.blocked) {
             self.woken.push(stream.opened.task);
         }

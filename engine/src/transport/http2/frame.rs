@@ -1,5 +1,6 @@
 //! Frames (RFC 9113, section 4): read in place from whatever pieces a connection gives, and written.
 use super::{ConnectionError, ErrorCode};
+use crate::transport::Breach;
 
 /// What a client says first.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -259,6 +260,11 @@ impl Reader {
 
 /// No frame is longer than what was allowed.
 fn checked(head: Head) -> Result<Head, ConnectionError> {
+    // "HTT", and "P" as the type.
+    if head.length == 0x0048_5454 && head.kind == b'P' {
+        let error = ConnectionError::new(ErrorCode::FrameSize, "the server answers in HTTP/1.1");
+        return Err(ConnectionError { breach: Some(Breach::Version), ..error });
+    }
     if head.length > MAX_PAYLOAD {
         return Err(ConnectionError::new(ErrorCode::FrameSize, "a frame of more than 16384 bytes"));
     }

@@ -17,7 +17,7 @@ pub use request::write_head;
 pub use session::{Session, Terms};
 pub use streams::{Key, Opened, Stream};
 
-use super::Outcome;
+use super::{Breach, Outcome};
 
 /// Codes of errors (section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct ConnectionError {
     pub code: ErrorCode,
     /// What the requests on it end as.
     pub outcome: Outcome,
+    /// How the other side broke the protocol, if it did.
+    pub breach: Option<Breach>,
     /// For people.
     pub what: &'static str,
 }
@@ -48,7 +50,22 @@ pub struct ConnectionError {
 impl ConnectionError {
     /// An error of the other side's.
     pub fn new(code: ErrorCode, what: &'static str) -> Self {
-        Self { code, outcome: Outcome::Protocol, what }
+        let breach = match code {
+            ErrorCode::FlowControl => Breach::Window,
+            ErrorCode::FrameSize => Breach::Size,
+            ErrorCode::Compression => Breach::Compression,
+            ErrorCode::EnhanceYourCalm => Breach::Flood,
+            ErrorCode::Http11Required => Breach::Version,
+            ErrorCode::NoError | ErrorCode::Protocol | ErrorCode::Refused | ErrorCode::Cancel => {
+                Breach::Frame
+            }
+        };
+        Self { code, outcome: Outcome::Protocol, breach: Some(breach), what }
+    }
+
+    /// How the other side broke the protocol, for people.
+    pub fn why(&self) -> Option<String> {
+        self.breach.map(|breach| format!("{}: {}", breach.word(), self.what))
     }
 
     /// A frame that must not be there, or not be like that.

@@ -1,12 +1,12 @@
 //! A connection without its socket: bytes in, bytes out, and the answers of its requests.
-use super::answer::{self, Kind};
+use super::answer::{self, Fault, Kind};
 use super::frame::{self, Frame, HEAD_BYTES, Head, PREFACE, Piece, Reader, flag, kind, setting};
 use super::hpack::Decoder;
 use super::streams::{Key, Stream, Streams};
 use super::{ConnectionError, ErrorCode};
-use crate::transport::Outcome;
 use crate::transport::client::Instances;
 use crate::transport::reactor::TaskId;
+use crate::transport::{Breach, Outcome};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -171,7 +171,7 @@ impl Session {
     pub fn lose(&mut self, outcome: Outcome) {
         if self.failed.is_none() {
             let what = "the connection has ended";
-            self.failed = Some(ConnectionError { code: ErrorCode::NoError, outcome, what });
+            self.failed = Some(ConnectionError { code: ErrorCode::NoError, outcome, breach: None, what });
             self.end_all(outcome);
         }
     }
@@ -266,8 +266,12 @@ impl Session {
         // The answer to HEAD has no content, whatever it says about its length.
         let forbidden = stream.status == 0 || (stream.opened.head && !piece.content.is_empty());
         if forbidden || stream.credit < 0 {
-            let code = if forbidden { ErrorCode::Protocol } else { ErrorCode::FlowControl };
-            self.end(piece.stream, Outcome::Protocol, Some(code));
+            let (breach, code) = if forbidden {
+                (Breach::Order, ErrorCode::Protocol)
+            } else {
+                (Breach::Window, ErrorCode::FlowControl)
+            };
+            self.refuse(piece.stream, breach, Some(code));
         } else if stream.body_bytes > self.terms.max_body_bytes {
             self.end(piece.stream, Outcome::TooLarge, Some(ErrorCode::Cancel));
         } else if piece.last {
@@ -323,7 +327,7 @@ impl Session {
         if self.block.as_ref().is_some_and(over) {
             let what = "a header block without an end";
             let code = ErrorCode::EnhanceYourCalm;
-            return Err(ConnectionError { code, outcome: Outcome::TooLarge, what });
+            return Err(ConnectionError { code, outcome: Outcome::TooLarge, breach: None, what });
         }
         Ok(())
     }
@@ -343,19 +347,19 @@ impl Session {
         }
         let too_long = stream.length.is_some_and(|length| length > self.terms.max_body_bytes);
         let result = match kind {
-            Ok(Kind::Final) if too_long && !stream.opened.head => Err(Outcome::TooLarge),
-            Ok(Kind::Interim | Kind::Continue) if end => Err(Outcome::Protocol),
-            Ok(Kind::Trailers) if !end => Err(Outcome::Protocol),
+            Ok(Kind::Final) if too_long && !stream.opened.head => Err(Fault::TooLarge),
+            Ok(Kind::Interim | Kind::Continue) if end => Err(Fault::Protocol(Breach::Order)),
+            Ok(Kind::Trailers) if !end => Err(Fault::Protocol(Breach::Order)),
             Ok(Kind::Interim | Kind::Continue) => return Ok(()),
             Ok(_) => Ok(()),
-            Err(outcome) => Err(outcome),
+            Err(fault) => Err(fault),
         };
         self.idle_frames = 0;
         match result {
             Ok(()) if end => self.complete(head.stream),
             Ok(()) => {}
-            Err(Outcome::TooLarge) => self.end(head.stream, Outcome::TooLarge, Some(ErrorCode::Cancel)),
-            Err(outcome) => self.end(head.stream, outcome, Some(ErrorCode::Protocol)),
+            Err(Fault::TooLarge) => self.end(head.stream, Outcome::TooLarge, Some(ErrorCode::Cancel)),
+            Err(Fault::Protocol(breach)) => self.refuse(head.stream, breach, Some(ErrorCode::Protocol)),
         }
         Ok(())
     }
@@ -365,8 +369,19 @@ impl Session {
         let Some(stream) = self.streams.find(id) else { return };
         let no_content = stream.opened.head || matches!(stream.status, 204 | 304);
         let short = stream.length.is_some_and(|length| length != stream.body_bytes) && !no_content;
-        let outcome = if short { Outcome::Protocol } else { Outcome::Answered };
-        self.end(id, outcome, None);
+        if short {
+            self.refuse(id, Breach::Length, None);
+        } else {
+            self.end(id, Outcome::Answered, None);
+        }
+    }
+
+    /// An answer breaks the rules; with a code the other side is told.
+    pub(super) fn refuse(&mut self, id: u32, breach: Breach, code: Option<ErrorCode>) {
+        if let Some(stream) = self.streams.find(id) {
+            stream.breach = Some(breach);
+        }
+        self.end(id, Outcome::Protocol, code);
     }
 
     /// A request has ended; with a code the other side is told.

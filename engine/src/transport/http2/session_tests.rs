@@ -140,27 +140,36 @@ fn continuations_make_one_block() {
 
 #[test]
 fn answers_that_are_malformed_end_their_stream_only() {
-    let cases: Vec<(&str, Vec<u8>)> = vec![
-        ("no status", head(1, 1, &[("etag", "x")])),
-        ("status after a field", head(1, 1, &[("etag", "x"), (":status", "200")])),
-        ("two", head(1, 1, &[(":status", "200"), (":status", "200")])),
-        ("no number", head(1, 1, &[(":status", "2x0")])),
-        ("switch", head(1, 0, &[(":status", "101")])),
-        ("unknown pseudo", head(1, 1, &[(":status", "200"), (":path", "/")])),
-        ("connection", head(1, 1, &[(":status", "200"), ("connection", "close")])),
-        ("line end", head(1, 1, &[(":status", "200"), ("etag", "a\r\nb")])),
-        ("interim at the end", head(1, 1, &[(":status", "100")])),
-        ("length", head(1, 1, &[(":status", "200"), ("content-length", "+5")])),
-        ("short", head(1, 1, &[(":status", "200"), ("content-length", "5")])),
-        ("two lengths", head(1, 1, &[(":status", "200"), ("content-length", "0"), ("content-length", "1")])),
-        ("body first", data(1, 1, b"x")),
-        ("trailers go on", [head(1, 0, &[(":status", "200")]), head(1, 0, &[("a", "b")])].concat()),
+    let cases: Vec<(Breach, &str, Vec<u8>)> = vec![
+        (Breach::Status, "no status", head(1, 1, &[("etag", "x")])),
+        (Breach::Status, "status after a field", head(1, 1, &[("etag", "x"), (":status", "200")])),
+        (Breach::Status, "two", head(1, 1, &[(":status", "200"), (":status", "200")])),
+        (Breach::Status, "no number", head(1, 1, &[(":status", "2x0")])),
+        (Breach::Status, "switch", head(1, 0, &[(":status", "101")])),
+        (Breach::Status, "unknown pseudo", head(1, 1, &[(":status", "200"), (":path", "/")])),
+        (Breach::Header, "connection", head(1, 1, &[(":status", "200"), ("connection", "close")])),
+        (Breach::Header, "line end", head(1, 1, &[(":status", "200"), ("etag", "a\r\nb")])),
+        (Breach::Order, "interim at the end", head(1, 1, &[(":status", "100")])),
+        (Breach::Length, "length", head(1, 1, &[(":status", "200"), ("content-length", "+5")])),
+        (Breach::Length, "short", head(1, 1, &[(":status", "200"), ("content-length", "5")])),
+        (
+            Breach::Length,
+            "two lengths",
+            head(1, 1, &[(":status", "200"), ("content-length", "0"), ("content-length", "1")]),
+        ),
+        (Breach::Order, "body first", data(1, 1, b"x")),
+        (
+            Breach::Order,
+            "trailers go on",
+            [head(1, 0, &[(":status", "200")]), head(1, 0, &[("a", "b")])].concat(),
+        ),
     ];
-    for (name, bytes) in cases {
+    for (breach, name, bytes) in cases {
         let mut session = settled(&[]);
         let (key, other) = (get(&mut session), get(&mut session));
         session.feed(&bytes, 1).unwrap();
         assert_eq!(outcome(&session, key), Some(Outcome::Protocol), "{name}");
+        assert_eq!(session.stream(key).and_then(|s| s.breach), Some(breach), "{name}");
         session.feed(&head(3, 1, &[(":status", "200")]), 1).unwrap();
         assert_eq!(outcome(&session, other), Some(Outcome::Answered), "{name}");
     }
@@ -201,6 +210,7 @@ fn what_breaks_the_connection_ends_all() {
         let keys = [get(&mut session), get(&mut session)];
         assert_eq!(session.feed(&bytes, 1).map_err(|e| e.code), Err(code), "{name}");
         assert_eq!(keys.map(|key| outcome(&session, key)), [Some(Outcome::Protocol); 2], "{name}");
+        assert!(session.failure().is_some_and(|error| error.breach.is_some()), "{name}");
         assert!(session.is_over() && session.room() == 0);
         let said = frames(&flush(&mut session));
         assert_eq!(said.last().map(|f| f.0), Some(kind::GOAWAY), "{name}");

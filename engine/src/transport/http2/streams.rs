@@ -1,6 +1,6 @@
 //! The requests on a connection.
 use crate::transport::reactor::TaskId;
-use crate::transport::{Outcome, Reply, Want};
+use crate::transport::{Breach, Outcome, Reply, Want};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -31,6 +31,8 @@ pub struct Stream {
     pub opened: Opened,
     /// How it ended, once it has.
     pub outcome: Option<Outcome>,
+    /// How the answer broke the protocol, if that is how it ended.
+    pub breach: Option<Breach>,
     /// The server says that it has not seen the request.
     pub unprocessed: bool,
     /// 0 before the final head of the answer.
@@ -80,6 +82,7 @@ impl Stream {
             id,
             opened,
             outcome: None,
+            breach: None,
             unprocessed: false,
             status: 0,
             first_byte_ns: None,

@@ -46,6 +46,17 @@ pub enum Step {
     Write,
 }
 
+/// Whether anything can still come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It can.
+    None,
+    /// The connection has ended.
+    Cut,
+    /// The server has said that nothing follows (`close_notify`).
+    Told,
+}
+
 /// Why a handshake or a connection failed.
 #[derive(Debug)]
 pub enum Failure {
@@ -85,7 +96,7 @@ pub struct TlsStream {
     early: Vec<u8>,
     /// There was less in the socket than asked for.
     drained: bool,
-    ended: bool,
+    end: End,
     failure: Option<Error>,
     buffers: Rc<Buffers>,
 }
@@ -107,7 +118,7 @@ impl TlsStream {
             owed: 0,
             early: Vec::new(),
             drained: false,
-            ended: false,
+            end: End::None,
             failure: None,
             buffers: Rc::clone(buffers),
         })
@@ -134,7 +145,7 @@ impl TlsStream {
                 // right after its last words (TLS 1.2), or before it has heard those of the client (TLS 1.3).
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => take_in(&mut traffic, &mut self.early),
                 // If it has said all that the client needs, that is seen when the stream is read.
-                Ok(ConnectionState::PeerClosed) => self.ended = true,
+                Ok(ConnectionState::PeerClosed) => self.take_leave(),
                 Ok(_) => return Err(Failure::Closed),
                 Err(error) => {
                     let mut rest = std::mem::take(&mut self.partial).split_off(discard);
@@ -147,7 +158,7 @@ impl TlsStream {
                 self.untouched = !self.partial.is_empty();
                 return Ok(Step::Done);
             }
-            if blocked && self.ended {
+            if blocked && self.end != End::None {
                 return Err(Failure::Closed);
             }
             if blocked && let Some(step) = self.exchange_flights()? {
@@ -158,21 +169,26 @@ impl TlsStream {
 
     /// Sends what there is to be said and reads the answer; gives what it needs for that.
     fn exchange_flights(&mut self) -> Result<Option<Step>, Failure> {
+        let mut gone = None;
         match self.flush() {
             Ok(()) => {}
             Err(Errno::AGAIN) => return Ok(Some(Step::Write)),
-            Err(errno) => return Err(errno.into()),
+            // A server that refuses says why and closes, whatever it is still sent: its words are there to be read.
+            Err(errno) => {
+                self.unsent = Vec::new();
+                gone = Some(errno);
+            }
         }
         let mut incoming = self.buffers.incoming.borrow_mut();
         match recv(&self.fd, &mut incoming[..], RecvFlags::empty()) {
-            Ok((0, _)) => Err(Failure::Closed),
+            Ok((0, _)) => Err(gone.map_or(Failure::Closed, Failure::Socket)),
             Ok((count, _)) => {
                 self.partial.extend_from_slice(&incoming[..count]);
                 Ok(None)
             }
-            Err(Errno::AGAIN) => Ok(Some(Step::Read)),
+            Err(Errno::AGAIN) if gone.is_none() => Ok(Some(Step::Read)),
             Err(Errno::INTR) => Ok(None),
-            Err(errno) => Err(errno.into()),
+            Err(errno) => Err(gone.unwrap_or(errno).into()),
         }
     }
 
@@ -205,9 +221,19 @@ impl TlsStream {
         self.failure.as_ref()
     }
 
+    /// Whether it ended without a word.
+    pub fn is_cut_off(&self) -> bool {
+        self.end == End::Cut
+    }
+
+    /// The server has said that nothing follows.
+    fn take_leave(&mut self) {
+        self.end = End::Told;
+    }
+
     /// Whether the last [`TlsStream::recv`] left nothing in the socket.
     pub fn is_drained(&self) -> bool {
-        self.drained && !self.ended
+        self.drained && self.end == End::None
     }
 
     /// Sends as much as fits. After `EAGAIN` the same bytes have to be offered again: they may be on their way.
@@ -254,7 +280,7 @@ impl TlsStream {
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 // It came with the handshake.
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => take_in(&mut traffic, &mut self.early),
-                Ok(ConnectionState::PeerClosed) => self.ended = true,
+                Ok(ConnectionState::PeerClosed) => self.take_leave(),
                 Ok(_) => return Err(Errno::PIPE),
                 Err(error) => {
                     self.failure = Some(error);
@@ -304,7 +330,7 @@ impl TlsStream {
         let buffers = Rc::clone(&self.buffers);
         let mut incoming = buffers.incoming.borrow_mut();
         let room = buffer.len().min(incoming.len());
-        while !self.ended {
+        while self.end == End::None {
             let kept = self.partial.len();
             if std::mem::take(&mut self.untouched) {
                 incoming[..kept].copy_from_slice(&self.partial);
@@ -317,7 +343,7 @@ impl TlsStream {
             }
             let (count, _) = recv(&self.fd, &mut incoming[kept..room], RecvFlags::empty())?;
             if count == 0 {
-                self.ended = true;
+                self.end = End::Cut;
                 break;
             }
             self.drained = count < room - kept;
@@ -326,7 +352,7 @@ impl TlsStream {
             if content > 0 {
                 return Ok(content);
             }
-            if self.drained && !self.ended {
+            if self.drained && self.end == End::None {
                 return Err(Errno::AGAIN);
             }
         }
@@ -354,7 +380,7 @@ impl TlsStream {
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
-                    self.ended = true;
+                    self.take_leave();
                     more = false;
                 }
                 Ok(_) => more = false,
