@@ -132,7 +132,7 @@ def _of_workload(whole: Variable, workload: str) -> Variable:
     return replace(
         whole,
         name=f"{whole.name}[{workload}]",
-        title=f"{whole.title}, {workload}",
+        title=f"{whole.title} ({workload})",
         explanation=f"{whole.explanation}; requests of {workload} only",
         workload=workload,
     )

@@ -31,7 +31,7 @@ def test_shares_are_compared_by_difference_and_the_rest_by_ratio():
 def test_what_follows_from_requests_can_be_asked_of_one_workload():
     found = variable("throughput[shop]")
     assert (found.base, found.workload, found.unit, found.better) == ("throughput", "shop", "per_s", "higher")
-    assert variable("bytes_in_per_s[shop]").title == "received, shop"
+    assert variable("bytes_in_per_s[shop]").title == "received (shop)"
     for name in ("cpu_cores[shop]", "memory_bytes[shop]", "collapsed[shop]"):
         with pytest.raises(KeyError):
             variable(name)
