@@ -169,14 +169,15 @@ fn the_end_of_stdin_ends_all_at_once() {
     for i in 0..4 {
         let script = format!("trap '' TERM; echo up > up{i}; while :; do sleep 0.02; done");
         let mut command = guard.shell(&format!("app-{i}"), &script);
-        command["grace_ms"] = json!(1000);
+        command["grace_ms"] = json!(2000);
         guard.spawn(&command);
         wait_for_text(&guard.path(&format!("up{i}")));
     }
     let start = Instant::now();
     assert_eq!(guard.end(), Some(0));
     let took = start.elapsed();
-    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(3), "{took:?}");
+    // One after the other would be 8 s; what is between is for a machine that is busy.
+    assert!(took >= Duration::from_secs(2) && took < Duration::from_secs(7), "{took:?}");
     for _ in 0..4 {
         assert_eq!(guard.event("exited")["expected"], true);
     }

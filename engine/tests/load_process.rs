@@ -194,7 +194,7 @@ fn a_start_in_the_future_is_kept() {
     let mut child = start(&job);
     let mut events = BufReader::new(child.stdout.take().unwrap());
     await_event(&mut events, "ready");
-    let at_ns = towtank_engine::transport::reactor::monotonic_ns() + 400_000_000;
+    let at_ns = towtank_engine::transport::reactor::monotonic_ns() + 1_500_000_000;
     let order = format!("{{\"start_at_ns\": {at_ns}}}\n");
     child.stdin.as_mut().unwrap().write_all(order.as_bytes()).unwrap();
     assert_eq!(await_event(&mut events, "started")["start_ns"], at_ns);

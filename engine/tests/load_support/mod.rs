@@ -4,6 +4,7 @@
 pub mod dns;
 pub mod h2;
 pub mod nginx;
+pub mod patience;
 pub mod proxy;
 pub mod scripted;
 pub mod server;
@@ -163,6 +164,17 @@ impl Outcome {
     pub fn count(&self, name: &str) -> u64 {
         self.event("done")["counts"][name].as_u64().unwrap()
     }
+}
+
+/// Largest distance between the distribution of some values and a model of it.
+pub fn ks_distance(mut values: Vec<f64>, model: impl Fn(f64) -> f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    let distance = |(i, x): (usize, &f64)| {
+        let model = model(*x);
+        (model - i as f64 / n).abs().max((model - (i + 1) as f64 / n).abs())
+    };
+    values.iter().enumerate().map(distance).fold(0.0, f64::max)
 }
 
 /// Writes a job into a folder.
