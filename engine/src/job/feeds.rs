@@ -1,6 +1,9 @@
 //! Feeds: tables from which every iteration takes a row. A million rows are one buffer and one list of offsets.
+use super::csv_strict::Strict;
 use super::cursor::{Node, Object};
 use super::parse::Context;
+use super::unique;
+use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -145,7 +148,8 @@ fn open(path: &Path) -> Result<BufReader<File>, String> {
 fn read_csv(path: &Path, delimiter: u8) -> Result<Table, String> {
     let shown = path.display();
     let at = |line: u64, column: usize, message: &str| format!("{shown}:{line}:{column}: {message}");
-    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(open(path)?);
+    let mut reader =
+        csv::ReaderBuilder::new().delimiter(delimiter).from_reader(Strict::new(open(path)?, delimiter));
     let header = reader.headers().map_err(|e| csv_error(path, &e))?;
     let columns: Vec<_> = header.iter().map(|name| name.trim().to_owned()).collect();
     check_columns(&columns).map_err(|(column, message)| at(1, column, &message))?;
@@ -162,6 +166,14 @@ fn read_csv(path: &Path, delimiter: u8) -> Result<Table, String> {
 
 /// The column of what is wrong is the number of its cell.
 fn csv_error(path: &Path, error: &csv::Error) -> String {
+    if let csv::ErrorKind::Io(error) = error.kind() {
+        let shown = path.display();
+        return match error.kind() {
+            // Its place is in the message.
+            std::io::ErrorKind::InvalidData => format!("{shown}:{error}"),
+            _ => format!("cannot read {shown}: {error}"),
+        };
+    }
     let line = error.position().map_or(1, |at| at.line() + blank_lines(path, at.byte()));
     let (cell, message) = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => (
@@ -228,8 +240,10 @@ fn read_jsonl(path: &Path) -> Result<Table, String> {
 }
 
 fn add_json_row(table: &mut Option<Table>, line: &[u8]) -> Result<(), (usize, String)> {
-    let row: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(line).map_err(|e| (e.column(), format!("no JSON object: {e}")))?;
+    let row = unique::from_slice(line).map_err(|e| (e.column(), format!("no JSON object: {e}")))?;
+    let Value::Object(row) = row else {
+        return Err((1, "no JSON object; each line is one, such as {\"name\": \"a\"}".into()));
+    };
     if table.is_none() {
         let columns: Vec<_> = row.keys().cloned().collect();
         if columns.is_empty() {
@@ -281,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_place() {
-        let cases: [(&str, &[u8], &str); 14] = [
+        let cases: [(&str, &[u8], &str); 26] = [
             ("a.csv", b"", "F:1:1: an empty file"),
             ("a.csv", b"a,b\n", "F: no rows"),
             ("a.csv", b"a,b\n1,2\n1\n", "F:3:2: 1 cells in a table of 2 columns"),
@@ -289,10 +303,16 @@ mod tests {
             ("a.csv", b"a,b\n1,\xff\n", "F:2:2: this cell is not UTF-8"),
             ("a.csv", b"a,b,a\n1,2,3\n", "F:1:3: a second column named \"a\"; the first is column 1"),
             ("a.csv", b"a,,b\n1,2,3\n", "F:1:2: a column without a name"),
-            ("a.csv", b"a,b\n1,\"2\n3,4\n", "F:2:"),
+            ("a.csv", b"a,b\n1,\"2\n3,4\n", "F:2:2: a quotation mark that is never closed"),
+            ("a.csv", b"\"a,b\n1,2\n", "F:1:1: a quotation mark that is never closed"),
+            ("a.csv", b"a,b\n\"1\n\",\"2\"x\n3,4\n", "F:3:2: text behind the quotation mark"),
+            ("a.csv", b"a,b\n\"1\" ,2\n", "F:2:1: text behind the quotation mark"),
+            ("a.csv", b"a,b\r1,2\r3,4\r", "F:1:2: a carriage return without a line feed"),
+            ("a.csv", b"a,b\r\n1,2\r", "F:2:2: a carriage return without a line feed"),
+            ("a.csv", b"a,b\n1,2\n3\n\"4", "F:3:2: 1 cells"),
             ("a.jsonl", b"", "F: an empty file"),
             ("a.jsonl", b"{\"a\": 1}\n{\"a\": }\n", "F:2:7: no JSON object"),
-            ("a.jsonl", b"{\"a\": 1}\n[1]\n", "F:2:"),
+            ("a.jsonl", b"{\"a\": 1}\n[1]\n", "F:2:1: no JSON object"),
             (
                 "a.jsonl",
                 b"{\"a\": 1}\n{\"b\": 1}\n",
@@ -300,13 +320,37 @@ mod tests {
             ),
             ("a.jsonl", b"{\"a\": 1, \"b\": 2}\n{\"a\": 1}\n", "F:2:1: the key \"b\" is missing"),
             ("a.jsonl", b"{}\n", "F:1:1: an object without keys"),
+            (
+                "a.jsonl",
+                b"{\"a\": 1}\n{\"a\": 1, \"a\": 2}\n",
+                "F:2:12: no JSON object: the key \"a\" is there twice",
+            ),
+            ("a.jsonl", b"{\"a\": {\"b\": 1, \"b\": 2}}\n", "the key \"b\" is there twice"),
+            ("a.jsonl", b"{\"a\": 1}\r{\"a\": 2}\r", "F:1:10: no JSON object"),
+            ("a.jsonl", b"{\"a\": NaN}\n", "F:1:"),
+            ("a.jsonl", b"{\"a\": 1}\n\xff\n", "F:2:1: no JSON object"),
+            ("a.jsonl", b"{\"a\": \"\xff\"}\n", "F:1:"),
         ];
         for (name, bytes, expected) in cases {
-            match read(name, bytes) {
-                Err(message) => assert!(message.contains(expected), "{expected}: {message}"),
-                // A quotation that does not end takes the rest of the file for its cell.
-                Ok(table) => assert_eq!((expected, table.cell(0, 1)), ("F:2:", "2\n3,4\n")),
-            }
+            let message = read(name, bytes).expect_err(expected);
+            assert!(message.contains(expected), "{expected}: {message}");
         }
+    }
+
+    #[test]
+    fn quotations_may_hold_anything() {
+        let text = "a,b\r\n\"1,\r\n\"\"\",x\"y\n\n\"\",\"\r\"\n\"end\",\"\"";
+        let table = read("a.csv", text).expect("a table");
+        let cells: Vec<_> = (0..6).map(|i| table.cell(i / 2, i % 2)).collect();
+        assert_eq!(cells, ["1,\r\n\"", "x\"y", "", "\r", "end", ""]);
+        // Larger than what is read at once, so that it is cut anywhere.
+        let rows = "\"a \"\"b\"\"\",\"c\r\nd\"\r\n".repeat(20_000);
+        let table = read("a.csv", format!("a,b\n{rows}")).expect("a table");
+        assert_eq!(
+            (table.rows(), table.cell(19_999, 0), table.cell(19_999, 1)),
+            (20_000, "a \"b\"", "c\r\nd")
+        );
+        let message = read("a.csv", format!("a,b\n{rows}1,2\n\"x\"y,3\n")).expect_err("wrong");
+        assert!(message.starts_with("F:40003:1: text behind"), "{message}");
     }
 }

@@ -1,4 +1,5 @@
 //! The job: what the engine is asked to do. Plain data; its JSON form is docs/job.md.
+mod csv_strict;
 mod cursor;
 mod demand;
 mod feeds;
@@ -11,6 +12,7 @@ mod steps_body;
 mod steps_request;
 mod target;
 mod targets;
+mod unique;
 mod url;
 mod workload;
 
@@ -120,7 +122,7 @@ impl Job {
 
     /// As [`Job::from_json`]; relative paths of files are relative to `folder`.
     pub fn from_json_in(text: &str, folder: &Path) -> Result<Self, Vec<Problem>> {
-        let value = serde_json::from_str(text)
+        let value = unique::from_slice(text.as_bytes())
             .map_err(|e| vec![Problem { path: "$".into(), message: format!("not JSON: {e}") }])?;
         parse::job(&value, folder)
     }

@@ -1,6 +1,7 @@
 """Feeds are read before anything is sent: what is wrong in one is said with its line and column.
 
-The rules are the engine's (docs/job.md, *Feeds*): a header row, as many fields in every row, one JSON object a line.
+The rules are the engine's (docs/job.md, *Feeds*): a header row, as many fields in every row, one JSON object a line,
+all with the same keys.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ MOST_BYTES = 2**30
 """Of a feed; the engine keeps all of it in memory."""
 MOST_FOUND = 20
 """Problems of one file; a file in another format has one in every line."""
+MOST_COLUMNS = 1024
 _FIELD_BYTES = 1 << 20
 
 
@@ -42,8 +44,10 @@ def check_feed(path: Path, shown_as: str, feed: Feed, problems: Problems) -> Non
         if size > MOST_BYTES:
             problems.add(start, "", f"the feed has {size:,} bytes; at most {MOST_BYTES:,} are read")
             return
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            found = _csv(file, feed.delimiter) if feed.kind == "csv" else _json_lines(file)
+        is_csv = feed.kind == "csv"
+        # CSV needs to see its line ends; those of JSON Lines are line feeds alone.
+        with path.open(encoding="utf-8-sig", newline="" if is_csv else "\n") as file:
+            found = _csv(file, feed.delimiter) if is_csv else _json_lines(file)
             for _, (line, column, message) in zip(range(MOST_FOUND), found, strict=False):
                 problems.add(Place(shown_as, line, column), "", message)
     except UnicodeDecodeError:
@@ -57,15 +61,36 @@ Found = Iterator[tuple[int, int, str]]
 """Line, column and what is wrong."""
 
 
+class _Lines:
+    """The lines of a file, and the one that was given last: where a row ends, it tells how."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.last = ""
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file:
+            self.last = line
+            yield line
+
+
 def _csv(file: TextIO, delimiter: str) -> Found:
     csv.field_size_limit(_FIELD_BYTES)
-    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    lines = _Lines(file)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     columns: list[str] | None = None
     rows = 0
     line = 1
     try:
         for row in reader:
             begun, line = line, reader.line_num + 1
+            if lines.last.endswith("\r"):
+                yield (
+                    reader.line_num,
+                    1,
+                    "a carriage return without a line feed; lines end with LF or with CR LF",
+                )
+                return
             if not row:
                 continue  # a blank line
             if columns is None:
@@ -76,7 +101,7 @@ def _csv(file: TextIO, delimiter: str) -> Found:
             if len(row) != len(columns):
                 yield begun, 1, f"{len(row)} fields, where the header has {len(columns)}"
     except csv.Error as error:
-        yield reader.line_num, 1, f"not CSV: {error}"
+        yield _misquoted(error, line, reader.line_num, delimiter)
         return
     if columns is None:
         yield 1, 1, "the feed has no header row"
@@ -84,35 +109,85 @@ def _csv(file: TextIO, delimiter: str) -> Found:
         yield 1, 1, "the feed has a header and no rows"
 
 
+def _misquoted(error: csv.Error, begun: int, reached: int, delimiter: str) -> tuple[int, int, str]:
+    """What the reader complains of, in our words; it has no codes, only texts."""
+    text = str(error)
+    if text == "unexpected end of data":
+        return begun, 1, "a quotation mark in the row that begins here is never closed"
+    if text == f"'{delimiter}' expected after '\"'":
+        return (
+            reached,
+            1,
+            "text behind the quotation mark that ends a field; one inside of it is written twice",
+        )
+    return reached, 1, f"not CSV: {text}"
+
+
 def _header(columns: list[str], line: int, delimiter: str) -> Found:
+    if len(columns) > MOST_COLUMNS:
+        yield line, 1, f"{len(columns)} columns; at most {MOST_COLUMNS} are read"
     column = 1
     seen: dict[str, int] = {}
-    for number, name in enumerate(columns):
-        if not name.strip():
+    for number, written in enumerate(columns):
+        name = written.strip()
+        if not name:
             yield line, column, f"column {number + 1} has no name"
         elif name in seen:
             yield line, column, f"the column {shown(name)} is there twice, first as column {seen[name]}"
         seen.setdefault(name, number + 1)
-        column += len(name) + len(delimiter)
+        column += len(written) + len(delimiter)
 
 
 def _json_lines(file: TextIO) -> Found:
     rows = 0
+    keys: dict[str, object] | None = None
     for number, text in enumerate(file, start=1):
         if not text.strip():
             continue
         rows += 1
         try:
-            row = json.loads(text)
+            row = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
         except ValueError as error:
             yield number, getattr(error, "colno", 1), f"not JSON: {getattr(error, 'msg', error)}"
             continue
+        except RecursionError:
+            yield number, 1, "not JSON: lists and objects are nested too deep"
+            continue
         if not isinstance(row, dict):
             yield number, 1, f'{shown(row)} is no object; each line is one, such as {{"name": "a"}}'
-        elif not row:
+            continue
+        if not row:
             yield number, 1, "the object is empty"
+            continue
+        if keys is None:
+            keys = row
+            if "" in keys:
+                yield number, 1, "a key without a name"
+        yield from (
+            (number, 1, f"the key {shown(key)}, which the first row does not have")
+            for key in row
+            if key not in keys
+        )
+        yield from (
+            (number, 1, f"the key {shown(key)} is missing, which the first row has")
+            for key in keys
+            if key not in row
+        )
     if rows == 0:
         yield 1, 1, "the feed has no rows"
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ValueError(f"the key {shown(key)} is there twice; a key is written once")
+        made[key] = value
+    return made
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _undecodable(path: Path) -> tuple[int, int, int]:

@@ -87,7 +87,14 @@ def test_a_secret_feed_is_fingerprinted_and_not_kept(tmp_path):
             'name,age\nada,1\nbob\n"c\nd",2\neve,1,2\n',
             ["people.csv:3:1: 1 fields, where the header has 2", "people.csv:6:1: 3 fields, where the header has 2"],
         ),
-        ('name\n"a\n', ["people.csv:2:1: not CSV: unexpected end of data"]),
+        ('name\n"a\nb\n', ["people.csv:2:1: a quotation mark in the row that begins here is never closed"]),
+        ('name\n"a\n"b\n',
+         ["people.csv:3:1: text behind the quotation mark that ends a field; one inside of it is written twice"]),
+        ("name\rada\r", ["people.csv:1:1: a carriage return without a line feed; lines end with LF or with CR LF"]),
+        ("name\r\nada\r", ["people.csv:2:1: a carriage return without a line feed; lines end with LF or with CR LF"]),
+        ("name, name\na,b\n", ["people.csv:1:6: the column 'name' is there twice, first as column 1"]),
+        (",".join(f"c{n}" for n in range(1025)) + "\n" + ",".join("1" * 1025) + "\n",
+         ["people.csv:1:1: 1025 columns; at most 1024 are read"]),
         (b"name\nada\nb\xffb\n", ["people.csv:3:2: byte 0xff is not UTF-8 (save it as UTF-8)"]),
         (b"\xef\xbb\xbfname,name\nada,1\n",
          ["people.csv:1:6: the column 'name' is there twice, first as column 1"]),  # a byte order mark is no part of it
@@ -105,6 +112,16 @@ def test_what_is_wrong_in_a_csv_feed(tmp_path, content, expected):
         ('{"a": 1}\n\n[1]\n{}\n',
          ['people.jsonl:3:1: a list is no object; each line is one, such as {"name": "a"}',
           "people.jsonl:4:1: the object is empty"]),
+        ('{"a": 1, "a": 1}\n{"a": {"b": 1, "b": 2}}\n{"a": NaN}\n',
+         ["people.jsonl:1:1: not JSON: the key 'a' is there twice; a key is written once",
+          "people.jsonl:2:1: not JSON: the key 'b' is there twice; a key is written once",
+          "people.jsonl:3:1: not JSON: NaN is no number of JSON"]),
+        ('{"a": 1, "b": 2}\n{"b": 1, "c": 2}\n{"b": 1, "a": 2}\n',
+         ["people.jsonl:2:1: the key 'a' is missing, which the first row has",
+          "people.jsonl:2:1: the key 'c', which the first row does not have"]),
+        ('{"a": 1}\r{"a": 2}\r', ["people.jsonl:1:10: not JSON: Extra data"]),
+        ('{"": 1}\n', ["people.jsonl:1:1: a key without a name"]),
+        ("[" * 100_000 + "\n", ["people.jsonl:1:1: not JSON: lists and objects are nested too deep"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_json_feed(tmp_path, content, expected):
@@ -115,9 +132,9 @@ def test_good_feeds_are_good(tmp_path):
     plan(
         tmp_path,
         feed="people: {file: people.csv, delimiter: ;}",
-        people_csv='name;age\n\n"a;b";1\r\n"x\ny";2\n',
+        people_csv='name;age\n\n"a;b";1\r\n"x\r\n""y\r""";2\n',
     )
-    plan(tmp_path, feed="people: people.jsonl", people_jsonl='{"a": [1]}\n\n{"a": null, "b": 2}\n')
+    plan(tmp_path, feed="people: people.jsonl", people_jsonl='{"a": [1], "b": 1}\r\n\n{"b": 2, "a": null}\n')
 
 
 def test_a_file_of_another_format_does_not_flood(tmp_path):
