@@ -1,6 +1,11 @@
 //! Templates: minijinja, with a few variables and functions of our own; plain ones without it.
+mod bounds;
+#[cfg(test)]
+mod bounds_tests;
 mod compare;
 mod functions;
+#[cfg(test)]
+mod fuzz_tests;
 mod scope;
 mod simple;
 #[cfg(test)]
@@ -89,6 +94,9 @@ impl Default for Templates {
             ""
         });
         environment.add_function(compare::COMPARE, compare::compare);
+        // What it binds can be bound to itself, without an end.
+        environment.remove_global("namespace");
+        bounds::register(&mut environment);
         Self { environment, count: 0, feeds: BTreeSet::new() }
     }
 }
@@ -144,7 +152,7 @@ impl Templates {
         if source.contains(compare::COMPARE) {
             return Err(format!("unknown: {}", compare::COMPARE));
         }
-        let source = &compare::rewrite(source)?;
+        let source = &compare::rewrite(&bounds::rewrite(source)?)?;
         let name = self.add(source, kind)?;
         let template = self.environment.get_template(&name).map_err(|e| describe(&e))?;
         let mut unknown = BTreeSet::new();
@@ -192,8 +200,13 @@ impl Templates {
     fn render(&self, name: &str, frame: &mut Frame<'_>, out: &mut String) -> Result<Value, String> {
         let template = self.environment.get_template(name).map_err(|e| describe(&e))?;
         let context = Value::from_dyn_object(Arc::clone(frame.scope));
-        let (result, kept) = scope::live(frame, || template.render(context));
-        out.push_str(&result.map_err(|e| describe(&e))?);
+        bounds::refill();
+        let mut written = bounds::Bounded::default();
+        let (result, kept) =
+            scope::live(frame, || template.render_captured_to(context, &mut written).map(drop));
+        result.map_err(|e| describe(&e))?;
+        // It was written in whole texts.
+        out.push_str(&String::from_utf8_lossy(&written.0));
         Ok(kept)
     }
 }
@@ -312,6 +325,10 @@ fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Res
 /// Without the source, the values and the place of an error: a value may be a secret.
 fn describe(error: &Error) -> String {
     let line = error.line().map_or(String::new(), |line| format!(" in line {line}"));
-    let detail = error.detail().map_or(String::new(), |detail| format!(": {detail}"));
+    let detail = match std::error::Error::source(error) {
+        // Why no more can be written.
+        Some(source) if error.kind() == ErrorKind::WriteFailure => format!(": {source}"),
+        _ => error.detail().map_or(String::new(), |detail| format!(": {detail}")),
+    };
     format!("template{line}: {}{detail}", error.kind())
 }
