@@ -3,6 +3,7 @@
 
 mod load_support;
 
+use load_support::patience::in_time;
 use load_support::server::Server;
 use load_support::{closed, get, job, open, parse_events, read, write_job};
 use serde_json::Value;
@@ -81,12 +82,15 @@ fn a_signal_stops_the_run() {
             rustix::process::kill_process(pid, signal).unwrap();
         }
     };
-    let (done, status, rows) = ended(signal(rustix::process::Signal::TERM));
-    assert!(status.success());
-    assert_eq!(
-        (done["stopped_by"].as_str(), done["counts"]["rows"].as_u64()),
-        (Some("stop"), Some(rows as u64))
-    );
+    // The terminal that has gone is no reason to lose anything either.
+    for asked in [rustix::process::Signal::TERM, rustix::process::Signal::HUP] {
+        let (done, status, rows) = ended(signal(asked));
+        assert!(status.success(), "{asked:?}: {status}");
+        assert_eq!(
+            (done["stopped_by"].as_str(), done["counts"]["rows"].as_u64()),
+            (Some("stop"), Some(rows as u64))
+        );
+    }
     // Ctrl-C is the business of whoever holds the lifeline.
     let (done, _, _) = ended(|child| {
         signal(rustix::process::Signal::INT)(child);
@@ -203,6 +207,61 @@ fn a_start_in_the_future_is_kept() {
     assert!(child.wait().unwrap().success());
     assert_eq!(done["counts"]["rows"], 30);
     assert_eq!(done["window"]["end_us"], 300_000);
+}
+
+/// As nohup does it: whoever asked that a hangup be ignored has it ignored.
+#[test]
+fn a_hangup_that_is_ignored_stays_ignored() {
+    let (server, dir) = (answering(), tempfile::tempdir().unwrap());
+    let job = write_job(dir.path(), job(&server.at(), open(100.0, 600_000), get()));
+    let script = "trap '' HUP && exec \"$0\" run --no-lifeline \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_towtank-engine")]).arg(&job).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut events = BufReader::new(child.stdout.take().unwrap());
+    await_event(&mut events, "started");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    let done = await_event(&mut events, "done");
+    assert!(child.wait().unwrap().success());
+    assert_eq!((done["stopped_by"].as_str(), done["counts"]["rows"].as_u64()), (Some("schedule"), Some(60)));
+}
+
+/// Lag is in the rows and a finding; what would be more than that is no load at all, and said.
+#[test]
+fn a_start_in_the_past_is_refused() {
+    let ordered = |ago_ns: u64| {
+        let (server, dir) = (answering(), tempfile::tempdir().unwrap());
+        let job = write_job(dir.path(), job(&server.at(), open(100.0, 500_000), get()));
+        let mut child = start(&job);
+        let mut events = BufReader::new(child.stdout.take().unwrap());
+        await_event(&mut events, "ready");
+        let at_ns = towtank_engine::transport::reactor::monotonic_ns() - ago_ns;
+        child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(format!("{{\"start_at_ns\": {at_ns}}}\n").as_bytes())
+            .unwrap();
+        let mut rest = String::new();
+        events.read_to_string(&mut rest).unwrap();
+        (parse_events(rest.as_bytes()), child.wait().unwrap(), server.connections())
+    };
+    let (events, status, connections) = ordered(2_000_000_000);
+    let error = events.iter().find(|e| e["event"] == "error").unwrap()["message"].as_str().unwrap();
+    assert!(error.contains("s ago on the monotonic clock, allowed are 0.25 s"), "{error}");
+    let done = events.last().unwrap();
+    assert_eq!((done["stopped_by"].as_str(), done["counts"]["rows"].as_u64()), (Some("error"), Some(0)));
+    assert_eq!((status.code(), connections), (Some(1), 0));
+    assert!(events.iter().all(|e| e["event"] != "started"));
+    in_time(|| {
+        let (events, status, _) = ordered(20_000_000);
+        if !status.success() {
+            return Err(format!("the order came late: {events:?}"));
+        }
+        assert_eq!(events.last().unwrap()["counts"]["rows"], 50);
+        Ok(())
+    });
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// Carry out a job: events on stdout, control on stdin, records next to `output`.
 ///
 /// stdin is lifeline and control: the run starts on `{"start_at_ns": null}` and stops when stdin ends, with everything
-/// kept. SIGTERM stops it in the same way, and by hand so does Ctrl-C. A terminal gives no start and `</dev/null` ends at once: by hand, use --no-lifeline.
+/// kept. SIGTERM and SIGHUP (unless it is ignored: nohup) stop it in the same way, and by hand so does Ctrl-C. A terminal gives no start and `</dev/null` ends at once: by hand, use --no-lifeline.
 #[derive(clap::Args)]
 pub struct Args {
     /// The job, a JSON file.

@@ -2,7 +2,7 @@
 use super::findings::{Note, tell};
 use crate::transport::reactor::Bell;
 use serde::Deserialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{BufRead, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -105,13 +105,18 @@ pub fn listen(notes: Sender<Note>) -> std::io::Result<()> {
     std::thread::Builder::new().name("lifeline".into()).spawn(read).map(drop)
 }
 
-/// SIGTERM stops the run as an order does, and by hand so does Ctrl-C. Under a lifeline Ctrl-C, which a terminal sends to
-/// all processes of a group, is left to whoever holds the lifeline.
+/// SIGTERM stops the run as an order does; so does SIGHUP (the terminal has gone), unless whoever started the engine has it ignored
+/// (nohup), and by hand Ctrl-C. Under a lifeline Ctrl-C, which a terminal sends to all processes of a group, is left to whoever holds
+/// the lifeline.
 pub fn obey_signals(notes: Sender<Note>, lifeline: Lifeline) -> std::io::Result<()> {
     let (mut read, write) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGTERM, write.try_clone()?)?;
+    let stop = |signal| signal_hook::low_level::pipe::register(signal, write.try_clone()?).map(drop);
+    stop(SIGTERM)?;
+    if !is_ignored(SIGHUP) {
+        stop(SIGHUP)?;
+    }
     match lifeline {
-        Lifeline::None => drop(signal_hook::low_level::pipe::register(SIGINT, write)?),
+        Lifeline::None => stop(SIGINT)?,
         Lifeline::Stdin => drop(signal_hook::flag::register(SIGINT, Arc::default())?),
     }
     let obey = move || {
@@ -120,6 +125,14 @@ pub fn obey_signals(notes: Sender<Note>, lifeline: Lifeline) -> std::io::Result<
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(obey).map(drop)
+}
+
+/// Whether this process ignores a signal, as its parent had it. Where that cannot be read it does not.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(test)]

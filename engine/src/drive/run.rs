@@ -26,6 +26,8 @@ use std::time::Duration;
 const START_AFTER_NS: u64 = 3_000_000;
 const START_AFTER_NS_PER_USER: u64 = 2_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// A start that is ordered for a moment that has passed by more than this is refused; less is lag, and is in the rows.
+const LATE_START_NS: u64 = 250_000_000;
 
 /// Carries a job out. The error is for people; its event was already written.
 pub fn run(plan: Plan, lifeline: Lifeline, events: Events) -> Result<(), String> {
@@ -148,7 +150,11 @@ impl Run {
     fn await_start(&mut self) -> Option<u64> {
         loop {
             match self.inbox.recv() {
-                Ok(Note::Order(Order::Start(at_ns))) => return Some(at_ns.unwrap_or_else(|| self.soon())),
+                Ok(Note::Order(Order::Start(None))) => return Some(self.soon()),
+                Ok(Note::Order(Order::Start(Some(at_ns)))) => match check_start(at_ns, monotonic_ns()) {
+                    Ok(()) => return Some(at_ns),
+                    Err(message) => self.take(Note::Fatal(message)),
+                },
                 Ok(note) => self.take(note),
                 Err(_) => return None,
             }
@@ -306,6 +312,18 @@ impl Run {
         }
         harvest
     }
+}
+
+/// Whether a start may be ordered for a moment of the monotonic clock.
+fn check_start(at_ns: u64, now_ns: u64) -> Result<(), String> {
+    let late_ns = now_ns.saturating_sub(at_ns);
+    if late_ns <= LATE_START_NS {
+        return Ok(());
+    }
+    let (ago_s, allowed_s) = (late_ns as f64 / 1e9, LATE_START_NS as f64 / 1e9);
+    Err(format!(
+        "start_at_ns {at_ns} was {ago_s:.3} s ago on the monotonic clock, allowed are {allowed_s} s; nothing was sent: order a start that is to come, or null for now"
+    ))
 }
 
 /// Says that a thread has ended, also when it panics.
