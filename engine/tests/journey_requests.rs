@@ -72,6 +72,16 @@ fn get(path: &str) -> Value {
     json!({"request": {"name": path, "path": path}})
 }
 
+/// Steps of the same name, told apart by their numbers.
+fn numbered(steps: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let number = |(n, mut step): (usize, Value)| {
+        let name = step["request"]["name"].as_str().unwrap().to_owned();
+        step["request"]["name"] = format!("{name}-{n}").into();
+        step
+    };
+    steps.into_iter().enumerate().map(number).collect()
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "callers write it out in place")]
 fn send(body: Value) -> Value {
     json!({"request": {"name": "send", "method": "POST", "path": "/", "body": body}})
@@ -172,7 +182,7 @@ fn paths_queries_and_headers_are_encoded() {
 #[test]
 fn values_cannot_change_the_structure_of_a_path() {
     let (step, what) = (|path: &str| json!({"request": {"name": "a", "path": path}}), "a/../b?c=d&e#f\"<%");
-    let steps = [
+    let steps = numbered([
         step("/{{ what }}/x?y={{ what }}&z=1"),
         step("/{{ what | upper }}/{{ user }}"),
         step("/{% if user == 0 %}{{ what }}{% endif %}/{{ link | safe }}"),
@@ -181,7 +191,7 @@ fn values_cannot_change_the_structure_of_a_path() {
         step("/v1/../x/{{ user }}"),
         step("/x/{{ up }}/y"),
         step("/x/{{ up | lower }}/y"),
-    ];
+    ]);
     let variables = json!({"what": what, "link": "/next/2?page=3&q=a%20b", "up": ".."});
     let (seen, outcome) = see(times(1), json!({"variables": variables, "steps": steps}));
     let value = "a%2F..%2Fb%3Fc%3Dd%26e%23f%22%3C%25";
@@ -217,7 +227,7 @@ fn bodies_are_what_the_job_says() {
         (send(json!({"base64": "aGVsbG8="})), None, "hello"),
     ];
     let files = [("body.txt", "of a file {{ user }}")];
-    let steps: Vec<_> = cases.iter().map(|(step, ..)| step.clone()).collect();
+    let steps = numbered(cases.iter().map(|(step, ..)| step.clone()));
     let (seen, _) = watch(times(1), json!({"steps": steps}), &files, |_| {}, |_| (200, String::new()));
     assert_eq!(seen.len(), cases.len());
     for (seen, (_, kind, body)) in seen.iter().zip(&cases) {
@@ -227,7 +237,7 @@ fn bodies_are_what_the_job_says() {
 
 #[test]
 fn generated_bodies_have_their_size_and_do_not_compress() {
-    let steps = json!([send(json!({"bytes": 100_000})), send(json!({"bytes": [1000, 3000]}))]);
+    let steps = numbered([send(json!({"bytes": 100_000})), send(json!({"bytes": [1000, 3000]}))]);
     let (seen, _) = see(times(20), json!({"steps": steps}));
     let (fixed, drawn): (Vec<_>, Vec<_>) = seen.iter().partition(|s| s.body.len() == 100_000);
     assert_eq!((fixed.len(), drawn.len()), (20, 20));
@@ -268,7 +278,7 @@ fn events_go_in_either_mode() {
         json!({"request": {"name": mode, "method": "POST", "path": "/", "cloud_event": event, "body": body}})
     };
     let data = json!({"json": {"n": "{{ user }}"}});
-    let steps = json!([
+    let steps = numbered([
         event("binary", data.clone()),
         event("structured", data),
         event("structured", json!("a \"b\"")),

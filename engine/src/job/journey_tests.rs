@@ -15,8 +15,7 @@ fn rich() -> Value {
     let upload = json!({"name": "upload", "method": "PUT", "path": "/up", "body": {"multipart": [
         {"name": "a", "value": "{{ user }}"}, {"name": "b", "file": "body.bin"}, {"name": "c", "bytes": [1, 9], "filename": "c.bin"}]}});
     let form = json!({"name": "form", "method": "POST", "path": "/form", "body": {"form": {"a": "{{ devices.id }}", "b": [1, true]}}});
-    let small =
-        |body: Value| json!({"request": {"name": "small", "method": "POST", "path": "/s", "body": body}});
+    let small = |name: &str, body: Value| json!({"request": {"name": name, "method": "POST", "path": "/s", "body": body}});
     json!({
         "version": 1, "run_id": "r", "seed": 7, "output": "/tmp/x", "traceparent": 0.01,
         "feeds": {"people": {"file": "people.csv", "order": "unique-per-user", "delimiter": ","},
@@ -28,9 +27,9 @@ fn rich() -> Value {
             "journey": {"think": {"uniform_us": [1, 2]}, "variables": {"page": 20, "token": "t"}, "cookies": true, "steps": [
                 {"once": [{"request": order}]},
                 {"choose": [{"weight": 3, "steps": [{"request": upload}]}, {"weight": 1, "steps": [{"request": form}]}]},
-                {"repeat": {"times": [0, 3], "steps": [small(json!("text {{ iteration }}")), small(json!({"file": "body.bin"}))]}},
-                {"if": {"condition": "{{ iteration > 0 }}", "steps": [small(json!({"bytes": 10}))], "else": [small(json!({"base64": "AAE="}))]}},
-                {"sequence": [small(json!({"text": "x"}))]},
+                {"repeat": {"times": [0, 3], "steps": [small("text", json!("text {{ iteration }}")), small("file", json!({"file": "body.bin"}))]}},
+                {"if": {"condition": "{{ iteration > 0 }}", "steps": [small("bytes", json!({"bytes": 10}))], "else": [small("base64", json!({"base64": "AAE="}))]}},
+                {"sequence": [small("last", json!({"text": "x"}))]},
                 {"pause": {"exponential_us": 5}},
             ]},
         }],
@@ -71,6 +70,10 @@ fn a_job_with_everything_is_understood() {
     assert_eq!(plan.workloads[0].steps.len(), 8);
 }
 
+fn step(name: &str) -> Value {
+    json!({"request": {"name": name, "path": "/"}})
+}
+
 #[expect(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn each_mistake_in_a_journey_is_told_with_its_path() {
@@ -98,6 +101,12 @@ fn each_mistake_in_a_journey_is_told_with_its_path() {
         (&format!("{j}/variables/now_ms"), json!(1), &format!("{at}.variables.now_ms"), "a function"),
         (&format!("{j}/cookies"), json!("yes"), &format!("{at}.cookies"), "true or false"),
         (&format!("{j}/steps"), json!([{"pause": {"constant_us": 1}}]), &format!("{at}.steps"), "no request"),
+        (
+            &format!("{j}/steps"),
+            json!([step("x"), step("y"), {"repeat": {"times": 2, "steps": [step("x")]}}]),
+            &format!("{at}.steps[2].repeat.steps[0].request.name"),
+            "a second step named \"x\"; the first is $.workloads[0].journey.steps[0].request: each step",
+        ),
         (
             &format!("{j}/steps/5/pause"),
             json!({"lognormal_us": [5, 1]}),

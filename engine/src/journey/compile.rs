@@ -137,6 +137,7 @@ impl Compiled {
     }
 
     fn workload(&mut self, job: &Job, workload: &Workload, at: &str) {
+        self.check_names(&workload.journey.steps);
         let scope = Arc::new(self.scope(job, workload, at));
         self.templates.forget_feeds();
         let mut builder = Builder { job, workload, scope: &scope, shared: self, steps: Vec::new() };
@@ -166,6 +167,21 @@ impl Compiled {
             renews: !own,
             target_headers,
             rotation: Rotation::new(workload),
+        });
+    }
+
+    /// In the records a step is known by its name alone.
+    fn check_names(&mut self, steps: &[Step]) {
+        let mut first = BTreeMap::new();
+        each_request(steps, &mut |request| {
+            let place = first.entry(request.name.clone()).or_insert_with(|| request.at.clone());
+            if *place != request.at {
+                let message = format!(
+                    "a second step named \"{}\"; the first is {place}: each step of a workload needs a name of its own",
+                    request.name
+                );
+                self.problem(&format!("{}.name", request.at), message);
+            }
         });
     }
 
