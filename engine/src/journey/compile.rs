@@ -9,7 +9,7 @@ use super::template::from_json;
 use super::template::{Name, Text};
 use super::trace::Trace;
 use super::{Message, Outgoing, Program, Scope, StepPlan, Templates};
-use crate::job::{Closed, Job, Load, Problem, Protocol, Request, SessionSpan, Workload};
+use crate::job::{Closed, Job, Journey, Load, Problem, Protocol, Request, SessionSpan, Workload};
 use crate::transport::{OutcomeNames, Want, tls};
 use rustls::ClientConfig;
 use std::collections::BTreeMap;
@@ -137,7 +137,7 @@ impl Compiled {
     }
 
     fn workload(&mut self, job: &Job, workload: &Workload, at: &str) {
-        self.check_names(&workload.journey.steps);
+        self.check_names(&workload.journey);
         let scope = Arc::new(self.scope(job, workload, at));
         self.templates.forget_feeds();
         let mut builder = Builder { job, workload, scope: &scope, shared: self, steps: Vec::new() };
@@ -171,9 +171,9 @@ impl Compiled {
     }
 
     /// In the records a step is known by its name alone.
-    fn check_names(&mut self, steps: &[Step]) {
+    fn check_names(&mut self, journey: &Journey) {
         let mut first = BTreeMap::new();
-        each_request(steps, &mut |request| {
+        journey.each_request(&mut |request| {
             let place = first.entry(request.name.clone()).or_insert_with(|| request.at.clone());
             if *place != request.at {
                 let message = format!(
