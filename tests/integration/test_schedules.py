@@ -1,4 +1,4 @@
-"""Rows of the engine against the arithmetic of their schedules. Nobody answers: when a request is due depends on nobody."""
+"""Rows of the engine against the arithmetic of their schedules; nobody answers, since being due depends on nobody."""
 
 from __future__ import annotations
 
