@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from benchmarks.measure import Rounds
-
-
-def rates(rounds: Rounds, seconds: float, names: Iterable[str]) -> dict[str, int]:
-    """Median completed requests per second of these contenders."""
-    return {name: round(rounds.median(lambda sample: sample.requests / seconds, name)) for name in names}
 
 
 def costs(result: Mapping[str, Any]) -> str:

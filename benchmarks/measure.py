@@ -127,6 +127,20 @@ class Rounds:
         names = self.kept[0] if self.kept else {}
         return {name: [round(one[name].us_per_request, 3) for one in self.kept] for name in names}
 
+    def facts(self, seconds: float, *, without: str | None = None) -> dict[str, Any]:
+        """What every scenario keeps of its rounds, of `seconds` each; a contender that only watches is left out."""
+        costs = {name: us for name, us in self.costs().items() if name != without}
+        return {
+            "rounds_kept": len(self.kept),
+            "rounds_run": self.run,
+            "left_out": self.left_out,
+            "us_per_request": costs,
+            "requests_per_s": {
+                name: round(self.median(lambda sample: sample.requests / seconds, name)) for name in costs
+            },
+            "failed": {name: sum(one[name].failed for one in self.kept) for name in costs},
+        }
+
     def ratios(self, mine: str, peers: Sequence[str]) -> dict[str, dict[str, float]]:
         """Cost of `mine` ÷ cost of each peer, taken within each round."""
         return {

@@ -34,12 +34,7 @@ def run(setting: Setting) -> dict[str, Any]:
     return {
         "connections": CONNECTIONS,
         "seconds": setting.seconds,
-        "rounds_kept": len(rounds.kept),
-        "rounds_run": rounds.run,
-        "left_out": rounds.left_out,
-        "us_per_request": rounds.costs(),
-        "requests_per_s": markdown.rates(rounds, setting.seconds, rounds.costs()),
-        "failed": {name: sum(one[name].failed for one in rounds.kept) for name in rounds.costs()},
+        **rounds.facts(setting.seconds),
         "backend": last["run"].ready["backend"] if last else None,
         "ratios": rounds.ratios(engine.NAME, list(PEERS)) | rounds.ratios(engine.WITH_COMPACTION, ["wrk"]),
         "limits": {f"{engine.NAME} ÷ {peer}": limit for peer, limit in LIMITS.items()},

@@ -68,19 +68,14 @@ def _protocol(protocol: Protocol, setting: Setting) -> dict[str, Any]:
             "canary": lambda: wrk.closed(ClosedLoad(quiet.url, CONNECTIONS, CANARY_S, core)),
         }
         rounds = interleaved(contenders, setting.rounds, reference="canary")
-    costs = rounds.costs()
-    costs.pop("canary", None)
+    facts = rounds.facts(seconds, without="canary")
+    best = _best(facts["us_per_request"])
     return {
         "connections": connections,
         "streams": load.streams,
-        "rounds_kept": len(rounds.kept),
-        "rounds_run": rounds.run,
-        "left_out": rounds.left_out,
-        "us_per_request": costs,
-        "requests_per_s": markdown.rates(rounds, seconds, costs),
-        "failed": {name: sum(one[name].failed for one in rounds.kept) for name in costs},
+        **facts,
         "ratios": rounds.ratios(engine.NAME, protocol.peers),
-        "limits": {f"{engine.NAME} ÷ {_best(costs)}": LIMIT} if _best(costs) else {},
+        "limits": {f"{engine.NAME} ÷ {best}": LIMIT} if best else {},
     }
 
 

@@ -106,17 +106,10 @@ def run(setting: Setting) -> dict[str, Any]:
         }
         contenders = {name: watched(name, turn) for name, turn in turns.items()} | {"wrk": canary}
         rounds = interleaved(contenders, setting.rounds, reference="wrk")
-    costs = rounds.costs()
-    costs.pop("wrk", None)
     return {
         "users": USERS,
         "seconds": setting.seconds,
-        "rounds_kept": len(rounds.kept),
-        "rounds_run": rounds.run,
-        "left_out": rounds.left_out,
-        "us_per_request": costs,
-        "requests_per_s": markdown.rates(rounds, setting.seconds, costs),
-        "failed": {name: sum(one[name].failed for one in rounds.kept) for name in costs},
+        **rounds.facts(setting.seconds, without="wrk"),
         "refused_by_the_shop": wrong,
         "shares_of_requests": mixes,
         "bytes_per_record": disk[-1] if disk else None,

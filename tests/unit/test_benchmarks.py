@@ -37,6 +37,15 @@ def test_a_round_in_which_the_reference_is_noisy_is_repeated():
     }
 
 
+def test_what_a_scenario_keeps_of_its_rounds():
+    rounds = interleaved({"engine": costing(5, 5), "wrk": costing(4, 4)}, rounds=2, reference="wrk")
+    assert rounds.facts(2.0, without="wrk") == {
+        "rounds_kept": 2, "rounds_run": 2, "left_out": {}, "us_per_request": {"engine": [5.0, 5.0]},
+        "requests_per_s": {"engine": 500_000}, "failed": {"engine": 0},
+    }  # fmt: skip
+    assert rounds.facts(2.0)["requests_per_s"] == {"engine": 500_000, "wrk": 500_000}
+
+
 def test_repeating_ends_on_a_machine_that_never_becomes_quiet():
     turns = [1, 2, 1, 2, 1, 2]
     rounds = interleaved({"wrk": costing(*turns)}, rounds=3, reference="wrk")
