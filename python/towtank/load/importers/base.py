@@ -94,6 +94,12 @@ def micros(seconds: Floats, *, per_second: float = 1e6) -> npt.NDArray[np.int64]
     return np.rint(seconds * per_second).astype(np.int64)
 
 
+def refuse_line(path: Path, tool: str, error: Exception, line: int) -> ForeignFileError:
+    """Make the error about a line of JSON that is not what the tool writes: no JSON, no such key, or another value."""
+    what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+    return refuse(path, f"is no {tool}: {what}", line=line)
+
+
 def int32(values: npt.NDArray[np.int64], missing: Bools | None = None) -> pa.Array:
     """Column of times: what is longer than the column can hold is its most (36 minutes), as in the engine's files."""
     return pa.array(np.minimum(values, INT32_MAX).astype(np.int32), mask=missing)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pjson
 
-from towtank.load.importers.base import LAG_UNKNOWN, Note, refuse
+from towtank.load.importers.base import LAG_UNKNOWN, Note, refuse, refuse_line
 from towtank.load.importers.k6_pivot import NEEDED, TAGS, Pivot
 from towtank.load.importers.text import Column, blocks, csv_batches
 
@@ -161,11 +161,8 @@ class K6Json(_K6):
                 float(data["value"]),
                 *(str(tags.get(tag, "")) for tag in TAGS),
             )
-        except (ValueError, RecursionError) as error:
-            raise refuse(self._path, f"is no line of k6: {error}", line=number) from error
-        except (KeyError, TypeError, AttributeError) as error:
-            what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise refuse(self._path, f"is no line of k6: {what}", line=number) from error
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+            raise refuse_line(self._path, "line of k6", error, number) from error
 
 
 def _text(said: Mapping[str, Any], key: str) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towtank.load.importers import base
-from towtank.load.importers.base import LAG_UNKNOWN, int32, refuse
+from towtank.load.importers.base import LAG_UNKNOWN, int32, refuse_line
 from towtank.load.importers.errors_said import outcomes_of
 from towtank.load.importers.instants import epoch_us
 from towtank.load.importers.text import MOST_STATUS, Column, csv_batches, lines
@@ -95,11 +95,8 @@ class VegetaJson(_Vegeta):
                 _natural(said, "bytes_out"), _natural(said, "bytes_in"), str(said.get("error", "")),
                 str(said.get("method", "")), str(said.get("url", "")),
             )  # fmt: skip
-        except (ValueError, RecursionError) as error:
-            raise refuse(self._path, f"is no result of vegeta: {error}", line=number) from error
-        except (KeyError, TypeError, AttributeError) as error:
-            missing = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            raise refuse(self._path, f"is no result of vegeta: {missing}", line=number) from error
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+            raise refuse_line(self._path, "result of vegeta", error, number) from error
 
 
 def _natural(said: Mapping[str, Any], key: str) -> int:
