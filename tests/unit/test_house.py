@@ -54,6 +54,19 @@ def test_modules_say_what_they_are_for_and_stay_small(path):
     assert text.count("\n") <= 600, "one idea to a module"
 
 
+def test_unsafe_rust_says_why():
+    """The lint forbids `unsafe`; a module that allows it for itself says in its first words what for."""
+    manifest = (ROOT / "Cargo.toml").read_text("utf-8")
+    assert 'unsafe_code = "deny"' in manifest
+    for path in (ROOT / "engine").rglob("*.rs"):
+        text = path.read_text("utf-8")
+        if "unsafe_code" in text:
+            about = "\n".join(line for line in text.splitlines() if line.startswith("//!"))
+            assert "`unsafe`" in about, (
+                f"{path.relative_to(ROOT)}: its //! comment says what `unsafe` is there for"
+            )
+
+
 def test_links_in_the_docs_lead_somewhere():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "apps").rglob("*.md")]
     links = [

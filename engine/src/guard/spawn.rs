@@ -3,7 +3,7 @@
 //! There is `unsafe` here for one reason: `pre_exec` runs between fork and exec, where only async-signal-safe calls
 //! are allowed. The closure makes plain system calls on values that were prepared before the fork: it does not allocate,
 //! lock or print.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "see above")]
 
 use super::cgroup::Group;
 use super::protocol::{Limits, Spawn};
