@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from towtank.load.engine import Done, EngineProcess, Progress
     from towtank.platforms.transport import Tls
 
-HEY = "As in hey"
-OURS = "Beyond hey"
 KEPT = ("requests", "requests.parquet")
 """What an earlier load left in the folder of `--keep`: logs, or the records made of them."""
 MOST_REDIRECTS = 7
@@ -30,7 +28,7 @@ MOST_REDIRECTS = 7
 def load(
     url: str = typer.Argument(..., metavar="URL", help="Where to; http:// may be left away."),
     *,
-    n: int | None = typer.Option(None, "-n", help="Number of requests. Default is 200.", rich_help_panel=HEY),
+    n: int | None = typer.Option(None, "-n", help="Number of requests. Default is 200."),
     c: int | None = typer.Option(
         None,
         "-c",
