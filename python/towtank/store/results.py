@@ -114,12 +114,22 @@ class RunFolder:
         pyarrow.Table
             Columns of `schemas.COUNTS`; texts are dictionary-encoded, 4 bytes a row.
         """
+        self._require(self.layout.counts)
         filters = None if variables is None else [("variable", "in", list(variables))]
         return _table(self.layout.counts, schemas.dictionary_encoded(schemas.COUNTS), filters)
 
     def totals(self) -> pa.Table:
         """Exact sums; empty when no load was driven."""
+        self._require(self.layout.totals)
         return _table(self.layout.totals, schemas.TOTALS)
+
+    def _require(self, path: Path) -> None:
+        """Refuse a complete run whose requests are there and whose sums are not: it would seem to have had no load."""
+        if self.record.state == "complete" and self.layout.requests.exists() and not path.exists():
+            raise ResultsError(
+                f"{path} is missing: it was written when the run was complete",
+                hint="restore it, or move the folder of this run away and repeat the run",
+            )
 
     @property
     def logs(self) -> dict[str, Path]:

@@ -131,6 +131,15 @@ def test_a_truncated_table_is_named_and_the_others_are_read(damaged, table):
         assert getattr(run, other)().num_rows > 0
 
 
+@pytest.mark.parametrize("table", ["counts", "totals"])
+def test_a_complete_run_whose_sums_are_gone_is_no_run_without_load(damaged, table):
+    path = damaged / "runs" / "b01-one-a1" / f"{table}.parquet"
+    path.unlink()
+    (run,) = (one for one in Results.open(damaged).runs("complete") if one.run_id == "b01-one-a1")
+    with pytest.raises(ResultsError, match=f"{table}.parquet is missing"):
+        getattr(run, table)()
+
+
 def test_a_table_of_something_else_is_named(damaged):
     path = damaged / "runs" / "b01-one-a1" / "samples.parquet"
     pa.parquet.write_table(pa.table({"t_us": [1]}), path)
