@@ -448,3 +448,7 @@ fn encode(data: &mut EncodeTlsData<'_, ClientConnectionData>, out: &mut Vec<u8>)
     out.resize(start + required_size, 0);
     data.encode(&mut out[start..]).map(|count| out.truncate(start + count)).map_err(odd)
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;
