@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -210,9 +210,7 @@ class AdhocLoad:
             other = "https" if is_https else "-x"
             raise AdhocError(f"--unix-socket and {other} exclude each other")
         protocol = ("auto" if is_https else "http2") if self.http2 else "http1"
-        proxy = None
-        if self.proxy is not None:
-            proxy = {"url": self.proxy if "://" in self.proxy else f"http://{self.proxy}"}
+        proxy = None if self.proxy is None else _proxy(self.proxy)
         host = urlsplit(base).netloc if self.unix_socket is not None else None
         try:
             return Transport.model_validate(
@@ -220,7 +218,7 @@ class AdhocLoad:
             )
         except ValidationError as error:
             words = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise AdhocError(f"-x {self.proxy}: {words}") from error
+            raise AdhocError(f"-x {shown(self.proxy or '')}: {words}") from error
 
     def _body(self, text: Callable[[str], str]) -> str | Body | None:
         if self.body_file is not None:
@@ -343,6 +341,18 @@ def headers_from(
             "of letters, digits and . - _ : [ ]"
         )
     return headers
+
+
+def _proxy(given: str) -> dict[str, Any]:
+    """Where -x leads to; a user in it is told to an HTTP proxy, as hey does."""
+    url = given if "://" in given else f"http://{given}"
+    scheme, _, rest = url.partition("://")
+    user, at, place = rest.rpartition("@")
+    if scheme != "http" or not at:
+        return {"url": url}
+    name, _, password = user.partition(":")
+    authorization = _authorization(f"{unquote(name)}:{unquote(password)}")["authorization"]
+    return {"url": f"{scheme}://{place}", "headers": {"proxy-authorization": authorization}}
 
 
 def _basic(given: str | None) -> dict[str, str]:

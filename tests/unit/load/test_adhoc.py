@@ -69,6 +69,10 @@ def test_how_the_target_is_reached(tmp_path):
     assert target_of(tmp_path, http2=True)["protocol"] == "auto"
     assert target_of(tmp_path, "http://h/", http2=True)["protocol"] == "http2"
     assert target_of(tmp_path, proxy="p:3128")["proxy"] == {"url": "http://p:3128"}
+    private = target_of(tmp_path, proxy="http://me:s%40cret@p:3128")["proxy"]
+    assert private == {"url": "http://p:3128", "headers": {"proxy-authorization": "Basic bWU6c0BjcmV0"}}
+    with pytest.raises(AdhocError, match=r"-x 'socks5://\*\*\*@p:1080': the address carries a user"):
+        target_of(tmp_path, proxy="socks5://me:s3cret@p:1080")
     assert target_of(tmp_path, proxy="socks5://p:1080")["proxy"] == {"url": "socks5://p:1080"}
     tls = target_of(tmp_path, tls=Tls(ca="/ca.pem", cert="/c.pem", key="/c.key"))["tls"]
     assert (tls["ca_file"], tls["cert_file"], tls["key_file"]) == ("/ca.pem", "/c.pem", "/c.key")
@@ -102,7 +106,7 @@ def test_a_file_is_sent_byte_for_byte_and_redirects_are_followed(tmp_path):
         (AdhocLoad("http://localhost", tls=Tls(insecure=True)), "are for https only"),
         (AdhocLoad("https://localhost", unix_socket=Path("/a")), "--unix-socket and https exclude"),
         (AdhocLoad("localhost", unix_socket=Path("/a"), proxy="p:1"), "--unix-socket and -x exclude"),
-        (AdhocLoad("localhost", proxy="p"), "-x p: 'http://p' is not the address of a proxy"),
+        (AdhocLoad("localhost", proxy="p"), "-x 'p': 'http://p' is not the address of a proxy"),
         (AdhocLoad("http://"), "not a URL that can be loaded"),
         (AdhocLoad("localhost", rate_per_s=5, rate_per_user_per_s=1), "-q bounds workers"),
     ],
