@@ -18,9 +18,9 @@ IN_FLIGHT = 1_000
 PROBE_S = 3
 LAG_P99_US = 1_000
 LAG_P999_US = 5_000
-DOWN = 0.95
+DOWN = 0.9
 """Each rung of the ladder is this much of the one above."""
-MOST_RUNGS = 14
+MOST_RUNGS = 24
 KEPT_OF_RUNGS = ("due", "answered", "lag_p99_us", "lag_p999_us", "findings")
 
 

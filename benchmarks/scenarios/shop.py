@@ -38,11 +38,12 @@ def journey() -> list[dict[str, Any]]:
         "product_id": "{{ product }}",
         "quantity": "{{ random_int(1, 5) }}",
     }
-    add = [
-        _get("product-form", f"/product/{pick}", capture=True),
-        _post("add-to-cart", "/cart", product_form),
-    ]
-    add[0]["request"]["capture"]["product"] = {"form": "product_id"}
+
+    def add(form: str, post: str) -> list[dict[str, Any]]:
+        page = _get(form, f"/product/{pick}", capture=True)
+        page["request"]["capture"]["product"] = {"form": "product_id"}
+        return [page, _post(post, "/cart", product_form)]
+
     tasks = {
         "home": [_get("home", "/")],
         "currency": [
@@ -52,10 +53,11 @@ def journey() -> list[dict[str, Any]]:
             )
         ],
         "product": [_get("product", f"/product/{pick}")],
-        "add": add,
+        "add": add("product-form", "add-to-cart"),
         "cart": [_get("cart", "/cart")],
         "checkout": [
-            *add,
+            # Each step of a workload has a name of its own.
+            *add("checkout-product-form", "checkout-add-to-cart"),
             _get("cart-form", "/cart", capture=True),
             _post("checkout", "/cart/checkout", {"csrf_token": "{{ csrf }}", "email": "someone@example.com"}),
         ],

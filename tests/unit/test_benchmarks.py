@@ -12,10 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from benchmarks import markdown, measure  # noqa: E402
+from benchmarks import engine, markdown, measure  # noqa: E402
 from benchmarks.measure import Finished, Sample, Unmeasurable, interleaved  # noqa: E402
 from benchmarks.peers import PEERS, ClosedLoad, h2load, hey, k6, locust, oha, wrk  # noqa: E402
 from benchmarks.scenarios import SCENARIOS, shop  # noqa: E402
+from towtank.load.check import check_job  # noqa: E402
 
 LOAD = ClosedLoad("http://127.0.0.1:1/", 64, 2, 0)
 
@@ -172,6 +173,11 @@ def test_the_three_shops_are_the_same_journey():
     first, choose = shop.journey()
     assert first["once"][0]["request"]["path"] == "/"
     assert [branch["weight"] for branch in choose["choose"]] == list(shop.TASKS.values())
+
+
+def test_the_shop_is_a_job_that_the_engine_takes(tmp_path):
+    job = engine.job("http://127.0.0.1:9", tmp_path, engine.closed(2, 1), steps=shop.journey())
+    assert check_job(job) == []
 
 
 def test_missed_limits_are_not_hidden():
