@@ -16,6 +16,7 @@ from benchmarks import engine, markdown, measure  # noqa: E402
 from benchmarks.measure import Finished, Sample, Unmeasurable, interleaved  # noqa: E402
 from benchmarks.peers import PEERS, ClosedLoad, h2load, hey, k6, locust, oha, wrk  # noqa: E402
 from benchmarks.scenarios import SCENARIOS, shop  # noqa: E402
+
 from towtank.load.check import check_job  # noqa: E402
 
 LOAD = ClosedLoad("http://127.0.0.1:1/", 64, 2, 0)
