@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import pyarrow.parquet as pq
 import pytest
 
 from support import servers
@@ -51,6 +52,21 @@ def load(*words):
     done = study.towtank("load", *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("words", [
+    ("-n", "10", "--rate", "7000/s"),
+    ("-n", "1", "--rate", "50/s"),
+    ("-n", "100", "--rate", "300/s", "--arrivals", "poisson"),
+    ("-n", "1", "--rate", "50/s", "--arrivals", "poisson", "--seed", "5"),
+])  # fmt: skip
+def test_n_of_an_open_load_is_how_many_are_due(plain, tmp_path, words):
+    server, url = plain
+    load(*words, "--keep", str(tmp_path / "kept"), url)
+    asked = int(words[1])
+    assert len(server.got) == asked
+    rows = pq.read_table(tmp_path / "kept" / "requests.parquet").column("user").to_pylist()
+    assert sorted(rows) == list(range(asked))
 
 
 def test_redirects_are_followed_on_the_same_host_only(plain):

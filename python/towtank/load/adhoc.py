@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from towtank.load.adhoc_url import Address, AdhocError, read_address, shown
 from towtank.load.job import JobRequest, build_job
 from towtank.platforms.base import Instance, Target
 from towtank.platforms.transport import Tls, Transport
+from towtank.units import format_duration
 
 DEFAULT_REQUESTS = 200
 DEFAULT_USERS = 50
@@ -32,6 +34,8 @@ LOWEST_RATE_PER_USER_PER_S, HIGHEST_RATE_PER_USER_PER_S = 1e-6, 1e6
 """The engine's own bounds."""
 LONGEST_S = 24 * 3600.0
 MOST_DURATION_S = 7 * 86400.0
+POISSON_SPARE = 40.0
+"""Times 1 + √n more arrivals than n make it as good as certain (all but 10⁻¹⁵) that n are due in time."""
 MOST_SEED = 2**64 - 1
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _TARGET = "target"
@@ -69,7 +73,7 @@ class AdhocLoad:
     ----------
     url : str
     requests : int
-        Requests in all (closed), or most arrivals (open, when given).
+        Requests in all (closed), or arrivals in all (open, when given).
     users : int
         Workers, each with a connection (closed).
     duration_s : float, optional
@@ -282,17 +286,32 @@ class AdhocLoad:
             )
         if self.rate_per_user_per_s is not None:
             raise AdhocError("-q bounds workers, but with --rate there are none", hint="leave -q away")
-        duration = self.duration_s
-        if duration is None:
-            duration = min(self.requests / rate, LONGEST_S) if self.requests is not None else DEFAULT_OPEN_S
+        most = self.requests if self.duration_s is None else None
         return _made(
             OpenLoad,
             model="open",
             rate=rate,
-            duration=f"{duration}s",
+            duration=f"{self._open_s(rate)}s",
             arrivals=self.arrivals,
             max_in_flight=self.users,
+            max_arrivals=most,
         )
+
+    def _open_s(self, rate: float) -> float:
+        """Length of the schedule; where -n ends the load, long enough that so many are due in it."""
+        if self.duration_s is not None:
+            return self.duration_s
+        if self.requests is None:
+            return DEFAULT_OPEN_S
+        spare = 1.0 if self.arrivals == "uniform" else POISSON_SPARE * (1 + math.sqrt(self.requests))
+        longest = (self.requests + spare) / rate
+        if longest > MOST_DURATION_S:
+            raise AdhocError(
+                f"-n {self.requests} with --rate {rate:g}/s can take {format_duration(longest)}; "
+                f"allowed are at most {MOST_DURATION_S / 86400:g} days",
+                hint="lower -n, raise --rate, or say with -z how long",
+            )
+        return longest
 
     def _address(self) -> Address:
         return read_address(self.url)

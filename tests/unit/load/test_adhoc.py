@@ -51,7 +51,19 @@ def test_a_rate_is_an_open_load(tmp_path):
         AdhocLoad("localhost", rate_per_s=100, requests=50, arrivals="poisson", users=7).job(tmp_path)
     )
     assert (load["model"], load["arrivals"], load["max_in_flight"]) == ("open", "poisson", 7)
-    assert load["stages"][0]["duration_us"] == 500_000
+    assert load["max_arrivals"] == 50
+
+
+def test_an_open_load_that_outlasts_the_longest_run_is_refused(tmp_path):
+    with pytest.raises(AdhocError, match=r"-n 200 with --rate 0\.00027\d*/s can take .*at most 7 days"):
+        AdhocLoad("localhost", rate_per_s=1 / 3600, requests=200).job(tmp_path)
+
+
+def test_without_n_or_beside_z_an_open_load_ends_with_its_duration(tmp_path):
+    without = load_of(AdhocLoad("localhost", rate_per_s=10).job(tmp_path))
+    beside = load_of(AdhocLoad("localhost", rate_per_s=10, requests=5, duration_s=2.0).job(tmp_path))
+    assert (without["max_arrivals"], without["stages"][0]["duration_us"]) == (None, 10_000_000)
+    assert (beside["max_arrivals"], beside["stages"][0]["duration_us"]) == (None, 2_000_000)
 
 
 @pytest.mark.parametrize("rate", [None, 10.0])
