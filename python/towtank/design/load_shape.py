@@ -19,6 +19,8 @@ from towtank.design.think import longest_s, mean_s
 AnyLoad = Load | ForeignLoad
 """A load model of ours, or one that another tool makes."""
 
+LONGEST_S = 7 * 86400.0
+"""No load lasts longer."""
 COUNT_BOUND_S = 3600.0
 """Upper bound in time of a load that stops by count and names no duration."""
 
