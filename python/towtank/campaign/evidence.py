@@ -71,6 +71,7 @@ def of_self(done: Done) -> Iterator[Observation]:
     """What the engine measured about itself."""
     own = done.self_
     yield Observation("engine_late", float(own.get("lag_p99_us") or 0) / 1000)
+    yield Observation("engine_stalled", float(own.get("stalled_ratio") or 0))
     yield Observation("engine_short_of_cpu", float(own.get("run_queue_wait_ratio") or 0))
     busiest = own.get("cpu_cores_max_1s") or 0
     yield Observation("engine_cpu_bound", float(max(busiest) if isinstance(busiest, list) else busiest))

@@ -131,6 +131,13 @@ def done(**changes):
 READY = Ready("0.1", {"profile": "release"}, "epoll", 1, 1, 100)
 
 
+@pytest.mark.parametrize(("ratio", "verdict"), [(0, "valid"), (0.002, "suspect"), (0.4, "invalid")])
+def test_an_engine_that_stood_still_is_no_good_instrument(ratio, verdict):
+    judged = judge(evidence.of_engine(done(stalled_ratio=ratio), [], READY, one_step=True))
+    assert judged.instrument == verdict
+    assert [r.name for r in judged.instrument_reasons] == ["engine_stalled"] * (verdict != "valid")
+
+
 def test_a_good_engine_is_valid():
     found = observed(evidence.of_engine(done(), [], READY))
     assert found["engine_late"] == 0.04
