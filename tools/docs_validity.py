@@ -19,7 +19,7 @@ counted, compared, and never repeated away.
 An axis is as bad as its worst reason. Reaching a threshold passes it; a threshold of 0 means that anything above 0
 counts. Shares of the machine are of all its cores. What belongs to Towtank (this process, its engine, its guards) and
 to the deployment (all processes below) is told apart by the process tree, so *others* are the rest; with a server on
-this machine that Towtank did not start, others cannot be told and `busy_before` and `foreign_load` are not judged.
+this machine that Towtank did not start, others cannot be told: `busy_before` and `foreign_load` are not judged, only `busy_before_untold` is.
 
 What ends the campaign instead of marking a run: a deployment that cannot be made or never becomes ready (exit code 4;
 the same command tries it again, and a treatment is never skipped silently), a job that the engine refuses, a telemetry

@@ -156,7 +156,8 @@ def of_machine(
     """What the machine did before and during the load.
 
     Load of others is only known when the system under test is elsewhere, or its processes are ours: a server
-    on this machine that Towtank did not start looks like any other program.
+    on this machine that Towtank did not start looks like any other program. Before the load it should have little
+    to do, so a machine that is busy then makes the run suspect.
     """
     yield Observation("cpu_stolen", during.steal_ratio)
     yield Observation("wall_clock_step", abs(during.wall_step_us) / 1000)
@@ -164,6 +165,8 @@ def of_machine(
     if can_tell_foreign_load(targets):
         yield Observation("busy_before", before.foreign_ratio)
         yield Observation("foreign_load", during.foreign_ratio)
+    else:
+        yield Observation("busy_before_untold", before.foreign_ratio)
 
 
 def of_telemetry(gaps_us: Mapping[str, int], failed: Sequence[str], window: Window) -> Iterator[Observation]:

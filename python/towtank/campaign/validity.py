@@ -237,6 +237,13 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "end it (see `top`), or wait for it with settle: {until: {cpu_below: 10%}}",
     ),
     ReasonKind(
+        "busy_before_untold", "instrument", 0.50, None, "ratio",
+        "the same, where a server on this machine that Towtank did not start may be part of it",
+        "{value} of the machine was in use before the load started (limit {threshold}); whether by other programs or "
+        "by the server, which Towtank did not start, cannot be told, nor what others did during the load",
+        "look with `top`; a deployment on platform local, or on another machine, can be told from other programs",
+    ),
+    ReasonKind(
         "foreign_load", "instrument", 0.15, 0.40, "ratio",
         "share of the machine that others than Towtank and the deployment used during the load",
         "something else used {value} of the machine during the load (limit {threshold})",

@@ -216,7 +216,19 @@ def test_foreign_load_is_only_known_when_it_can_be_told_apart():
     away = Target("a", (Instance("a-0", "http://192.0.2.1:1"),))
     strange = Target("a", (Instance("a-0", "http://localhost:1"),))
     for target, known in ((ours, True), (away, True), (strange, False)):
-        assert ("foreign_load" in observed(evidence.of_machine(interval, interval, [target]))) is known
+        found = observed(evidence.of_machine(interval, interval, [target]))
+        assert ("foreign_load" in found) is ("busy_before" in found) is known
+        assert ("busy_before_untold" in found) is not known
+
+
+def test_a_busy_machine_beside_a_server_that_we_did_not_start_is_suspect_and_no_more():
+    strange = Target("a", (Instance("a-0", "http://localhost:1"),))
+    cores = os.cpu_count() or 1
+    idle, busy = (machine.between(moment(0), moment(1, busy_s=share * cores)) for share in (0.1, 0.9))
+    assert judge(evidence.of_machine(idle, busy, [strange])).instrument == "valid"
+    verdicts = judge(evidence.of_machine(busy, busy, [strange]))
+    assert verdicts.instrument == "suspect"
+    assert "90 % of the machine was in use before the load" in verdicts.instrument_reasons[0].message
 
 
 def test_the_share_of_lost_instances_decides():
