@@ -23,6 +23,8 @@ _BLOCK_BYTES = 4 << 20
 """Arrow reads this much at a time; a longer line is no line of these formats."""
 MOST_LINE_BYTES = 4 << 20
 _GZIP = b"\x1f\x8b"
+_LENIENT = tuple(before + sign for before in (b",", b"\n") for sign in (b"+", b"0x", b"0X"))
+"""How a cell begins that Arrow reads as a number and no tool writes: then each line is looked at."""
 CUT_OFF = "the file is cut off: its last line has no end"
 
 MOST_STATUS = 999
@@ -91,7 +93,10 @@ class Bytes(io.RawIOBase):
         self.path = path
         self.lines = 0
         """Line ends so far."""
+        self.is_odd = False
+        """Whether some cell so far begins in a way of `_LENIENT`."""
         self._last = b"\n"
+        self._tail = b"\n"
         self._begun = False
         try:
             if path.exists() and not path.is_file() and not path.is_dir():
@@ -130,6 +135,9 @@ class Bytes(io.RawIOBase):
         if content:
             self.lines += content.count(b"\n")
             self._last = content[-1:]
+            seen = self._tail + content
+            self._tail = content[-2:]
+            self.is_odd = self.is_odd or any(mark in seen for mark in _LENIENT)
         buffer[: len(content)] = content
         return len(content)
 
@@ -233,6 +241,8 @@ def csv_batches(
             explain(path, columns, names)
             raise refuse(path, _first_words(error)) from error
         content.check_end()
+        if content.is_odd:
+            explain(path, columns, names)
 
 
 _TYPES = {"time": pa.float64(), "number": pa.float64(), "whole": pa.int64()}

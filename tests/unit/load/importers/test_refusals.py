@@ -82,6 +82,8 @@ def test_a_gzip_that_is_cut_off_is_refused(tmp_path, tool, name):
         ("hey", "hey.csv", 4, "<b>", "column 5 (Response-delay) is '<b>', which is no number"),
         ("hey", "hey.csv", 0, "1_0", "column 1 (response-time) is '1_0', which is no number"),
         ("hey", "hey.csv", 6, "２００", "column 7 (status-code) is '２００', which is no whole number"),
+        ("hey", "hey.csv", 6, "0xC8", "column 7 (status-code) is '0xC8', which is no whole number"),
+        ("hey", "hey.csv", 0, "+0.5", "column 1 (response-time) is '+0.5', which is no number"),
         ("hey", "hey.csv", 6, "+200", "column 7 (status-code) is '+200', which is no whole number"),
         ("locust", "locust.csv", 4, "1_0", "column 5 (response_length) is '1_0', which is no whole number"),
         ("vegeta", "vegeta.csv", 2, "9" * 20, "column 3 (latency) is '99999999999999999999'; allowed are"),
