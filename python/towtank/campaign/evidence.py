@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from towtank.campaign import machine
-from towtank.campaign.validity import EVENT_KINDS, Observation
+from towtank.campaign.validity import EVENT_KINDS, REASONS, Observation
 from towtank.load.engine import COMPACT_FAILED, Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
@@ -138,10 +138,10 @@ def of_system(
             by_kind.setdefault(event.kind, []).append(event)
     for kind, seen in by_kind.items():
         words = "; ".join(dict.fromkeys(f"{event.instance}: {event.message}" for event in seen[:3]))
-        if kind in ("restarted", "unreachable"):
+        if REASONS[kind].unit == "count":
             yield Observation(kind, len(seen), words)
         else:
-            yield Observation(kind, _share_lost({event.instance for event in seen}, targets), words)
+            yield Observation(kind, _share_lost(seen, targets), words)
     if outcomes.due == 0:
         return
     yield Observation("goodput_low", outcomes.answered_as_expected / outcomes.due)
@@ -161,8 +161,15 @@ def can_tell_foreign_load(targets: Iterable[Target]) -> bool:
     )
 
 
-def _share_lost(lost: set[str], targets: Mapping[str, Target]) -> float:
-    """Largest share of a target's instances that were lost; 1 when they cannot be placed."""
+def _share_lost(events: Sequence[SystemEvent], targets: Mapping[str, Target]) -> float:
+    """Largest share of a target's instances that were lost; 1 when they cannot be placed.
+
+    Where instances are not known by name, as behind a Service, an event says of how many it is one.
+    """
+    lost = {event.instance for event in events}
+    counts = [int(event.detail["of"]) for event in events if event.detail.get("of")]
+    if counts:
+        return min(1.0, len(lost) / max(counts))
     shares = [
         len(lost & {instance.name for instance in target.instances}) / len(target.instances)
         for target in targets.values()
