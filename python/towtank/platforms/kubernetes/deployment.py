@@ -241,6 +241,8 @@ class KubernetesDeployment:
     def events(self) -> Sequence[SystemEvent]:
         """Failures of pods and nodes since it was ready; see `Deployment.events`."""
         watcher = self._watchers.get("pods")
+        if watcher is not None and watcher.denied and not self._ending.is_set():
+            raise PlatformError(f"pods could not be watched to the end: {watcher.denied}", hint="log in anew")
         if watcher is not None and not self._ending.is_set() and not watcher.connected(RECONNECT_S):
             raise PlatformError(
                 f"the API server of context {self._api.context!r} at {self._api.server} is not heard any more",

@@ -116,7 +116,8 @@ def live_holder(api: ApiClient, lease: Json, *, sleep: Callable[[float], None] =
         boot, pid, ticks = (*rest.split("/"), "", "", "")[:3]
         alive = boot == boot_id() and pid.isdigit() and _start_ticks(int(pid)) == ticks
         return who if alive and mark != holder() else ""
-    sleep(float(spec.get("leaseDurationSeconds") or DURATION_S))
+    lasts_s = spec.get("leaseDurationSeconds")
+    sleep(float(DURATION_S if lasts_s is None else lasts_s))
     meta = lease["metadata"]
     try:
         again = api.find(LEASE.path(str(meta.get("namespace", "")), str(meta["name"])))

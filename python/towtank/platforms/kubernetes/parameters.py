@@ -115,15 +115,12 @@ def _nothing(path: FieldPath, sources: Sequence[Source]) -> PlatformError:
             hint=f"did you mean {near[0]}?" if near else None,
         )
     known = [one for source in chosen for one in written_paths(source.thing)]
-    wanted = path.text
-    if not path.kind:  # compare like with like: as the author wrote it, without the object's name
-        short = {one.partition(":")[2]: one for one in known}
-        near_short = difflib.get_close_matches(wanted, short, n=1, cutoff=_NEAR) or difflib.get_close_matches(
-            wanted, {one.rpartition(".")[2]: one for one in short}, n=1, cutoff=_NEAR
-        )
-        near = near_short
-    else:
-        near = difflib.get_close_matches(wanted, known, n=1, cutoff=_NEAR)
+    if not path.kind:  # compare like with like: without the object's name, a single word with single words
+        known = [one.partition(":")[2] for one in known]
+    if path.any_depth:
+        known = [one.rpartition(".")[2] for one in known]
+    wanted = path.text.rpartition(".")[2] if path.any_depth else path.text
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=_NEAR)
     return PlatformError(
         f"{path.text!r} matches no field of {', '.join(s.name for s in chosen[:_MOST_LISTED])} in {where}",
         hint=(f"the nearest is {near[0]!r}; " if near else "")

@@ -54,6 +54,8 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is no text", key.start_mark)
             if key.value in seen and key.value != "<<":
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} is written twice", key.start_mark

@@ -62,6 +62,7 @@ class Watcher:
         self._gaps: list[Gap] = []
         self._lines: Lines | None = None
         self._version = ""
+        self._begun = False
         self._connected = threading.Event()
         self._ending = threading.Event()
         self._last_seen_ns = time.monotonic_ns()
@@ -116,7 +117,7 @@ class Watcher:
                     self._connected.set()
                     return
                 if error.code == _GONE:
-                    self._version = ""
+                    self._version, pause_s = "", _FIRST_PAUSE_S / 2
                 self._connected.clear()
             except PlatformError:
                 self._connected.clear()
@@ -132,8 +133,9 @@ class Watcher:
         now = time.monotonic_ns()
         if not self._connected.is_set():
             with self._lock:
-                if self._things or self._gaps:
+                if self._begun:
                     self._gaps.append(Gap(self._last_seen_ns, now))
+            self._begun = True
             self._connected.set()
         self._last_seen_ns = now
 
