@@ -1,9 +1,10 @@
 """An API server in memory, over real HTTP on loopback: what the Kubernetes platform asks of one, and no more.
 
-It is honest about what the platform relies on: creating what exists is 409, a dry run keeps nothing, a namespace that is not
-there is 404, deletion checks the UID, watches begin at a version, end when they are told to, and answer 410 for one that was
-forgotten. Controllers are a function: Deployments get pods, pods become ready at once unless a test says otherwise.
-Addresses of nodes are 127.0.0.1, and the node port of every Service is the port of an application that a test has.
+It is honest about what the platform relies on: creating what exists is 409, a dry run keeps nothing, a namespace that
+is not there is 404, deletion checks the UID, watches begin at a version, end when they are told to, and answer 410 for
+one that was forgotten. Controllers are a function: Deployments get pods, pods become ready at once unless a test says
+otherwise. Addresses of nodes are 127.0.0.1, and the node port of every Service is the port of an application that a
+test has.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
@@ -276,7 +277,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    do_GET = do_POST = do_PUT = do_DELETE = answer
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the names that the base class calls
 
     def _route(self, parts: list[str]) -> None:
         if self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
@@ -296,7 +297,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         plural, name = rest[0], rest[1] if len(rest) > 1 else ""
         return self._act(plural, namespace, name, rest[2] if len(rest) > 2 else "")
 
-    def _act(self, plural: str, namespace: str, name: str, part: str) -> None:
+    def _act(self, plural: str, namespace: str, name: str, part: str) -> None:  # noqa: PLR0911 - one for each verb
         cluster = self.server.cluster
         verb = {"POST": "create", "PUT": "update", "DELETE": "delete"}.get(
             self.command, "get" if name else "list"
@@ -435,11 +436,11 @@ class FakeServer(http.server.ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
-    def __enter__(self) -> FakeServer:
+    def __enter__(self) -> Self:
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 
-    def __exit__(self, *args: Any) -> None:
+    def __exit__(self, *args: object) -> None:
         self.stop()
 
     def stop(self) -> None:

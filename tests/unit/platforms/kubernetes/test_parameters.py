@@ -1,4 +1,4 @@
-"""Paths, `set`, patches, copies and nodes: what is asked for is changed, and nothing else; what is not there is an error."""
+"""Paths, `set`, patches, copies and nodes: what is asked for is changed, what is not there is an error."""
 
 from __future__ import annotations
 
@@ -138,12 +138,13 @@ def test_what_is_no_path_is_refused_when_the_file_is_read(path: str) -> None:
 
 
 def test_patches_add_what_is_not_there_and_know_lists_by_name(sources: list[Source]) -> None:
+    web = {"name": "web", "resources": {"limits": {"cpu": 1}}, "env": [{"name": "X", "value": "1"}]}
     patch = {
         "spec": {
             "replicas": None,
             "template": {"spec": {
                 "nodeSelector": {"disk": "ssd"},
-                "containers": [{"name": "web", "resources": {"limits": {"cpu": 1}}, "env": [{"name": "X", "value": "1"}]}],
+                "containers": [web],
             }},
         }
     }  # fmt: skip
@@ -184,8 +185,9 @@ def test_copies_select_their_own_pods_and_are_scaled_by_their_own_autoscaler(sou
 
 def test_pods_keep_to_nodes_besides_what_they_ask_for(sources: list[Source]) -> None:
     own = {"key": "disk", "operator": "Exists"}
-    patch = {"spec": {"template": {"spec": {"affinity": {"nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [own]}]}}}}}}}  # fmt: skip
+    required = {"nodeSelectorTerms": [{"matchExpressions": [own]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    patch = {"spec": {"template": {"spec": {"affinity": affinity}}}}
     found, _ = changed(
         sources, config(nodes=2, patches=[{"target": "Deployment/shop", "merge": patch}]), ["n1", "n2"]
     )

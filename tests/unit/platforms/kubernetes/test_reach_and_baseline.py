@@ -110,7 +110,7 @@ def test_ports_are_told_apart(cluster: FakeCluster, api: ApiClient) -> None:
 
 @pytest.mark.parametrize("way", ["port_forward", "api_proxy"])
 def test_ways_that_would_be_measured_themselves_are_refused(way: str) -> None:
-    with pytest.raises(ValueError, match="is no way for a measured load: .*; allowed are node_port"):
+    with pytest.raises(ValueError, match=r"is no way for a measured load: .*; allowed are node_port"):
         to(through=way)
 
 

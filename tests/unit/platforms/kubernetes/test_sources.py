@@ -29,7 +29,8 @@ def test_values_mean_what_they_mean_to_kubectl() -> None:
 
 
 def test_several_documents_lists_and_empty_ones() -> None:
-    text = f"---\n---\n{GOOD}---\napiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: Secret, metadata: {{name: b}}}}\n"
+    listed = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n"
+    text = f"---\n---\n{GOOD}---\n{listed}"
     assert [source.name for source in parse(text, "a.yaml")] == ["ConfigMap/a", "Secret/b"]
 
 

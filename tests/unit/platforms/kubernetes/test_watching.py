@@ -1,4 +1,4 @@
-"""Watches go on where they were, begin anew when they must, and say what could not be seen; journals tell what it meant."""
+"""Watches go on where they were, begin anew when they must, and say what could not be seen."""
 
 from __future__ import annotations
 
@@ -168,11 +168,8 @@ def test_what_may_not_be_watched_is_said(cluster: FakeCluster, api: ApiClient) -
 
 def ended(reason: str, code: int, *, restarts: int = 1, identity: str = "c1") -> dict[str, Any]:
     last = {"terminated": {"reason": reason, "exitCode": code, "containerID": identity}}
-    return {
-        "containerStatuses": [
-            {"name": "app", "ready": True, "started": True, "restartCount": restarts, "state": {"running": {}}, "lastState": last}
-        ]
-    }  # fmt: skip
+    one = {"name": "app", "ready": True, "started": True, "restartCount": restarts, "state": {"running": {}}}
+    return {"containerStatuses": [{**one, "lastState": last}]}
 
 
 def told(*changes: tuple[str, Json], armed_after: int = 1) -> Journal:
@@ -203,9 +200,8 @@ def test_siblings_make_the_share() -> None:
         thing["metadata"]["ownerReferences"] = [{"uid": "rs", "kind": "ReplicaSet", "name": "rs"}]
         return thing
 
-    journal = told(
-        *(("ADDED", owned(pod(name))) for name in "abcd"), ("MODIFIED", owned(pod("a", **ended("OOMKilled", 137)))), armed_after=4
-    )  # fmt: skip
+    killed = owned(pod("a", **ended("OOMKilled", 137)))
+    journal = told(*(("ADDED", owned(pod(name))) for name in "abcd"), ("MODIFIED", killed), armed_after=4)
     assert journal.events[0].detail["of"] == 4
 
 
