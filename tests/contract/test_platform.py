@@ -38,12 +38,15 @@ class Subject:
         Keys that make it never become ready, within a second.
     secret : dict
         Keys that use the secret of the variable SUBJECT_SECRET; empty when the platform has none.
+    address : str
+        What addresses of its instances begin with.
     """
 
     platform: Platform
     config: Callable[..., Any]
     never_ready: dict[str, Any]
     secret: dict[str, Any]
+    address: str = "http://127.0.0.1:"
 
 
 def local(request: pytest.FixtureRequest) -> Subject:
@@ -158,7 +161,7 @@ def test_life_of_a_deployment(subject: Subject, context: DeployContext) -> None:
             assert target.name == name
             assert target.instances
             for instance in target.instances:
-                assert instance.url.startswith("http://127.0.0.1:")
+                assert instance.url.startswith(subject.address)
                 assert not instance.url.endswith("/")
                 assert (instance.pid is None) == (instance.start_ticks is None)
         names = [i.name for t in targets.values() for i in t.instances]

@@ -258,6 +258,11 @@ class ApiClient:
 
     def _unreachable(self, error: Exception) -> Unreachable:
         words = str(error) or type(error).__name__
+        if "CERTIFICATE_VERIFY_FAILED" in words:
+            return Unreachable(
+                f"what answers at {self.server}, the API server of context {self.context!r}, is not known: {words}",
+                hint="it may be another cluster than the one that the kubeconfig was made for: fetch it anew",
+            )
         return Unreachable(
             f"the API server of context {self.context!r} at {self.server} does not answer: {words}",
             hint="is the cluster up, and reachable from here?",
