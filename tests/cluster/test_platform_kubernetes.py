@@ -168,9 +168,12 @@ def test_a_quota_that_is_exceeded_is_named(cluster: Any, context: DeployContext,
     config = config_for(
         cluster, manifests=["quota.yaml", "app.yaml"], set={"Deployment/app:spec.replicas": 3}
     )  # fmt: skip
-    with deployed(config, replace(context, root=tmp_path), ready=False) as deployment:
-        with pytest.raises(PlatformError, match="exceeded quota: small"):
-            deployment.wait_ready(cancelled=lambda: None)
+    small = replace(context, root=tmp_path)
+    with (
+        deployed(config, small, ready=False) as deployment,
+        pytest.raises(PlatformError, match="exceeded quota: small"),
+    ):
+        deployment.wait_ready(cancelled=lambda: None)
 
 
 def test_what_the_server_would_refuse_is_known_before(cluster: Any, context: DeployContext) -> None:

@@ -13,10 +13,12 @@ import copy
 import http.server
 import itertools
 import json
+import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -42,6 +44,23 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
     "authorization.k8s.io/v1": [("SelfSubjectAccessReview", "selfsubjectaccessreviews", False)],
     "metrics.k8s.io/v1beta1": [("NodeMetrics", "nodes", False)],
 }  # fmt: skip
+
+
+@contextmanager
+def listening_port() -> Iterator[int]:
+    """A port that accepts connections: what an application behind a node port does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            with suppress(OSError):  # it was shut down
+                while True:
+                    server.accept()[0].close()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(1)
 
 
 class Refusal(Exception):  # noqa: N818

@@ -131,7 +131,8 @@ def run_campaign(
                 lifetimes=lifetimes, stop=stop, display=display,
             )  # fmt: skip
             outcome = _Campaign(frame, opened, create_platform).carry_out(tuple(swept))
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
+        if not intents.pending():  # what could not be swept is found by its notes, which lie there
+            shutil.rmtree(folder / "scratch", ignore_errors=True)
         return outcome
 
 

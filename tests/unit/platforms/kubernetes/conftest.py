@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.fake_cluster import FakeCluster, FakeServer
+from support.fake_cluster import FakeCluster, FakeServer, listening_port
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.config import KubernetesConfig
 
@@ -21,21 +19,8 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def listening() -> Iterator[int]:
-    """A port that accepts connections: what an application behind a node port does."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ending = threading.Event()
-
-        def accept() -> None:
-            while not ending.is_set():
-                try:
-                    server.accept()[0].close()
-                except OSError:
-                    return
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield server.getsockname()[1]
-        ending.set()
-        server.shutdown(socket.SHUT_RDWR)
+    with listening_port() as port:
+        yield port
 
 
 @pytest.fixture
