@@ -172,8 +172,12 @@ class Journal:
     def _note_unready(self, pod: Json, before: Json | None, name: str, t_ns: int) -> None:
         if before is None or not pods.is_ready(before) or pods.is_ready(pod) or pods.is_leaving(pod):
             return
-        if pods.restarts(pod) > pods.restarts(before) or pods.is_done(pod):
-            return  # the ending says it
+        if pods.is_done(pod) or not all(
+            (one.get("state") or {}).get("running") for one in pods.main_containers(pod)
+        ):
+            return  # a container has ended: that says it
+        if pods.restarts(pod) > pods.restarts(before):
+            return
         why = str(pods.condition(pod, "Ready").get("message") or "its readiness probe fails")
         self._fail(t_ns, "unready", name, f"it was ready and is no more: {why}", {})
 
@@ -212,10 +216,7 @@ def _since(pod: Json, name: str) -> str:
 def _start_times(pod: Json | None) -> list[str]:
     if pod is None:
         return []
-    running = [
-        (one.get("state") or {}).get("running")
-        for one in (pod.get("status") or {}).get("containerStatuses") or []
-    ]
+    running = [(one.get("state") or {}).get("running") for one in pods.main_containers(pod)]
     return [str(one.get("startedAt") or "") for one in running if one]
 
 

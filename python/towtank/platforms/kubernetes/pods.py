@@ -97,11 +97,17 @@ def is_done(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
+def main_containers(pod: Json) -> list[Json]:
+    """States of the containers that run beside each other."""
+    found: list[Json] = (pod.get("status") or {}).get("containerStatuses") or []
+    return found
+
+
 def containers(pod: Json) -> Iterator[Json]:
     """States of all containers, those of the start first."""
     status = pod.get("status") or {}
     yield from status.get("initContainerStatuses") or []
-    yield from status.get("containerStatuses") or []
+    yield from main_containers(pod)
 
 
 def endings(pod: Json) -> Iterator[Ending]:

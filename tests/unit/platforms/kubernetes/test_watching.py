@@ -195,6 +195,17 @@ def test_an_out_of_memory_kill_is_told_once_and_as_a_share() -> None:
     assert "for want of memory" in event.message
 
 
+def test_a_container_that_ended_is_no_unready_pod_besides() -> None:
+    """The kubelet tells the end first, and the restart a moment later."""
+    ending = pod("a", conditions=[{"type": "Ready", "status": "False"}])
+    ending["status"]["containerStatuses"][0] |= {
+        "ready": False, "state": {"terminated": {"reason": "OOMKilled", "exitCode": 137, "containerID": "c1"}},
+    }  # fmt: skip
+    again = pod("a", **ended("OOMKilled", 137))
+    journal = told(("ADDED", pod("a")), ("MODIFIED", ending), ("MODIFIED", again))
+    assert [event.kind for event in journal.events] == ["oom_killed"]
+
+
 def test_siblings_make_the_share() -> None:
     def owned(thing: Json) -> Json:
         thing["metadata"]["ownerReferences"] = [{"uid": "rs", "kind": "ReplicaSet", "name": "rs"}]
