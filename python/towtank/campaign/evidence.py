@@ -155,7 +155,7 @@ def can_tell_foreign_load(targets: Iterable[Target]) -> bool:
     """Whether every instance is a process of ours, or on another machine."""
     local = _local_addresses()
     return all(
-        instance.pid is not None or not _is_local(instance.url, local)
+        instance.pid is not None or not (instance.shares_machine or _is_local(instance.url, local))
         for target in targets
         for instance in target.instances
     )

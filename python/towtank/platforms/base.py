@@ -29,6 +29,8 @@ class Instance:
         Root process and its start time (field 22 of /proc/PID/stat), for local processes.
     cgroup : tuple of Path
         Its control groups, where there are any.
+    shares_machine : bool
+        It runs on this machine though its address does not say so, such as in a cluster in namespaces.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Instance:
     pid: int | None = None
     start_ticks: int | None = None
     cgroup: tuple[Path, ...] = ()
+    shares_machine: bool = False
 
 
 @dataclass(frozen=True)

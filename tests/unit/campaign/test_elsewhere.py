@@ -10,10 +10,11 @@ import pytest
 
 from support.campaign_bench import make_plan
 from support.fake_cluster import FakeCluster, FakeServer, listening_port
-from towtank.campaign.evidence import Outcomes, of_system
+from towtank.campaign.evidence import Outcomes, can_tell_foreign_load, of_system
 from towtank.campaign.intents import Intents
 from towtank.campaign.settle import settle
 from towtank.campaign.stopping import StopRequest
+from towtank.clock import boot_id
 from towtank.design.model import Settle, SettleUntil
 from towtank.errors import ChangedError, PlatformError
 from towtank.platforms.base import DeployContext, Instance, SystemEvent, Target, sweep
@@ -84,6 +85,29 @@ def test_a_campaign_deploys_keeps_the_facts_and_leaves_nothing(bench, plan, clus
     assert left(cluster) == set()
     assert list((bench.folder / "intents").glob("*")) == []
     assert not (bench.folder / "scratch").exists()
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_cluster_on_this_machine_is_no_foreign_load(bench, plan, cluster, here):
+    """What the pods of a cluster in namespaces use cannot be told from what others use."""
+    boot = boot_id() if here else "another"
+    cluster.change("nodes", "", "n1", lambda node: node["status"]["nodeInfo"].update(bootID=boot))
+    seen = []
+    platform = bench.platform
+    deploy = platform.deploy
+
+    def keep(*arguments):
+        seen.append(deploy(*arguments))
+        return seen[-1]
+
+    platform.deploy = keep
+    bench.run(plan)
+    (instance,) = seen[0].targets["app"].instances
+    assert instance.shares_machine is here
+    away = replace(
+        instance, url="http://192.0.2.1:80"
+    )  # as the address of a namespace is none of this machine
+    assert can_tell_foreign_load([Target("app", (away,))]) is not here
 
 
 def test_what_happened_to_pods_is_on_the_system_axis(bench, plan, cluster):

@@ -216,7 +216,9 @@ class KubernetesDeployment:
             for key, value in self._config.headers_of(name).items()
         }
         self._routes[name] = found
-        self._targets[name] = Target(name, (Instance(f"{name}-0", found.url),), headers, transport)
+        here = bool(self._connection.cluster["on_this_machine"])
+        instance = Instance(f"{name}-0", found.url, shares_machine=here)
+        self._targets[name] = Target(name, (instance,), headers, transport)
 
     def _not_ready(self, item: Waiting) -> PlatformError:
         facts = self._routes[item.target.name].facts

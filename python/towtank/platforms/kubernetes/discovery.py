@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from towtank.clock import boot_id
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 
@@ -131,6 +132,8 @@ def describe_cluster(api: ApiClient) -> dict[str, Any]:
         if error.code != 403:
             raise
         nodes = []
+    boots = {((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") for node in nodes}
+    found["on_this_machine"] = boot_id() in boots
     found["distribution"] = _distribution(git, nodes)
     found["provider"] = _provider(nodes)
     found["nodes"] = [_node(node) for node in nodes]
