@@ -148,7 +148,7 @@ def test_why_it_does_not_come_up_is_said(
 ) -> None:
     import re
 
-    config = config_for(cluster, ready={"timeout": "25s"}, **keys)
+    config = config_for(cluster, ready={"timeout": "15s"}, **keys)
     with deployed(config, context, ready=False) as deployment, pytest.raises(PlatformError) as caught:
         deployment.wait_ready(cancelled=lambda: None)
     assert re.search(words, caught.value.message, re.DOTALL), caught.value.message
@@ -256,6 +256,15 @@ def test_the_rights_of_the_page_are_enough(
         assert any("the right to create namespaces in the whole cluster" in one for one in lacking)
     finally:
         cluster.kubectl("delete", "clusterrole,clusterrolebinding", namespace)
+
+
+def test_doctor_tells_what_the_cluster_is(cluster: Any) -> None:
+    command = [sys.executable, "-c", "from towtank.cli.main import main; main()", "doctor", "--json"]
+    where = ["--context", cluster.context, "--kubeconfig", cluster.kubeconfig]
+    done = subprocess.run([*command, *where], capture_output=True, text=True, check=True, timeout=60)
+    found = {one["name"]: one for one in json.loads(done.stdout)}
+    assert found["cluster"]["state"] == found["nodes"]["state"] == "ok"
+    assert " v1." in found["cluster"]["found"]
 
 
 def test_without_rights_the_missing_ones_are_named(

@@ -131,7 +131,9 @@ class Intents:
                     ended += sweep_platform(intent.platform, intent.token, self._scratch_of(intent))
                 ended += processes.end_marked(intent.token, grace_s=_TERM_GRACE_S)
                 self.fulfilled(intent)
-                what = "process(es)" if intent.platform in ("", "local") else f"object(s) on {intent.platform}"
+                what = (
+                    "process(es)" if intent.platform in ("", "local") else f"object(s) on {intent.platform}"
+                )
                 message = f"ended {ended} {what}" if ended else "nothing was left of it"
             except Exception as error:  # noqa: BLE001 - one failure must not keep the others from being swept
                 message = f"could not be swept: {error}; its intent stays in {self._folder}"

@@ -290,6 +290,11 @@ class Lifetimes:
             except PlatformError:
                 # the orderly way is gone (a killed guard, say); the token still finds what is left
                 sweep(self._create_platform(slot.config.platform), slot.intent.token, slot.data)
+        elif slot.config is not None:  # deploying failed, and so may have putting away what there was of it
+            try:
+                sweep(self._create_platform(slot.config.platform), slot.intent.token, slot.data)
+            except PlatformError:
+                return ()  # why deploying failed is the error to tell; the intent stays, for the next time
         processes.end_marked(slot.intent.token)
         self._intents.fulfilled(slot.intent)
         slot.deployment = None

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from support.campaign_bench import make_plan
-from support.fake_cluster import FakeCluster, FakeServer, listening_port
+from support.fake_cluster import FakeCluster, FakeServer, Refusal, listening_port
 from towtank.campaign.evidence import Outcomes, can_tell_foreign_load, of_system
 from towtank.campaign.intents import Intents
 from towtank.campaign.settle import settle
@@ -137,6 +137,20 @@ def test_problems_stop_it_before_anything_is_created(bench, plan, cluster):
     with pytest.raises(PlatformError, match=r"the right to create deployments\.apps") as caught:
         bench.run(plan)
     assert caught.value.hint == "nothing was started"
+    assert left(cluster) == set()
+
+
+def test_what_could_not_be_put_away_after_a_failed_start_is_found_the_next_time(bench, plan, cluster):
+    cluster.refuses["Deployment/app"] = Refusal(403, "Forbidden", "exceeded quota: small")
+    cluster.denied = {("delete", "namespaces")}
+    bench.platform.check = lambda *_: ()  # it was fine a moment ago
+    with pytest.raises(PlatformError, match="does not fit into the quota"):
+        bench.run(plan)
+    assert len(left(cluster)) == 1
+    cluster.denied = set()
+    cluster.refuses.clear()
+    bench.run(plan)
+    assert any("ended 1 object(s) on kubernetes" in note for note in bench.told.notes)
     assert left(cluster) == set()
 
 

@@ -144,7 +144,7 @@ class KubernetesDeployment:
         mine = {"labelSelector": ownership.selector(self._context.token)}
         self._watchers = {
             "pods": Watcher(self._api, POD.path(namespace), journal.on_pod, mine),
-            "events": Watcher(self._api, EVENT.path(namespace), journal.on_event),
+            "events": Watcher(self._api, EVENT.path(namespace), journal.on_event, keep=False),
             "replica_sets": Watcher(self._api, REPLICA_SET.path(namespace), _nothing, mine),
             "autoscalers": Watcher(self._api, AUTOSCALER.path(namespace), _nothing),
             "nodes": Watcher(self._api, NODE.path(), self._on_node),

@@ -48,15 +48,24 @@ class Watcher:
         Called from the thread, in order.
     params : mapping
         Selectors.
+    keep : bool
+        Keep the objects, for `things`; without it only what is needed to tell news from repetition.
     """
 
     def __init__(
-        self, api: ApiClient, path: str, on_change: OnChange, params: Mapping[str, str] | None = None
+        self,
+        api: ApiClient,
+        path: str,
+        on_change: OnChange,
+        params: Mapping[str, str] | None = None,
+        *,
+        keep: bool = True,
     ) -> None:
         self._api = api
         self._path = path
         self._on_change = on_change
         self._params = dict(params or {})
+        self._keep = keep
         self._lock = threading.Lock()
         self._things: dict[str, Json] = {}
         self._gaps: list[Gap] = []
@@ -182,6 +191,7 @@ class Watcher:
 
     def _tell(self, kind: Change, thing: Json, now_ns: int) -> None:
         uid = str(thing["metadata"]["uid"])
+        thing["metadata"].pop("managedFields", None)  # half of an object, and of no use here
         with self._lock:
             before = self._things.get(uid)
             if before is not None and kind != "DELETED":
@@ -193,5 +203,10 @@ class Watcher:
             if kind == "DELETED":
                 self._things.pop(uid, None)
             else:
-                self._things[uid] = thing
+                self._things[uid] = thing if self._keep else {"metadata": _essence(thing["metadata"])}
         self._on_change(kind, thing, before, now_ns)
+
+
+def _essence(metadata: Json) -> Json:
+    """What tells an object, and a version of it, from others."""
+    return {key: metadata.get(key) for key in ("uid", "name", "resourceVersion")}

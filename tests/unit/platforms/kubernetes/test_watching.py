@@ -71,6 +71,19 @@ def test_changes_are_told_as_they_come(cluster: FakeCluster, api: ApiClient) -> 
     assert threading.active_count() < 20
 
 
+def test_what_need_not_be_kept_is_not(cluster: FakeCluster, api: ApiClient) -> None:
+    one = pod("a")
+    one["metadata"]["managedFields"] = [{"manager": "m"}]
+    cluster.put("pods", "default", one)
+    for keep in (True, False):
+        watcher = Watcher(api, PODS, Seen(), keep=keep)
+        watcher.start()
+        (thing,) = watcher.things
+        watcher.close()
+        assert ("status" in thing) is keep
+        assert "managedFields" not in thing["metadata"]
+
+
 def test_a_broken_watch_goes_on_where_it_was(
     cluster: FakeCluster, server: FakeServer, api: ApiClient
 ) -> None:
