@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster import Cluster, named_cluster, run_testbed, why_not_possible
+from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 from testbed import components, images
-from testbed.settings import NAME, REGISTRY, Folders
+from testbed.settings import REGISTRY, Folders
 
 
 @pytest.fixture(scope="session")
@@ -40,11 +40,7 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
     if not request.getfixturevalue("was_up"):
         done = run_testbed("up")
         assert done.returncode == 0, done.stderr
-    folders = Folders.from_environment()
-    return Cluster(
-        str(folders.programs / "kubectl"), str(folders.kubeconfig), NAME,
-        is_testbed=True, image=f"{REGISTRY}/hello:1",
-    )  # fmt: skip
+    return testbed_cluster()
 
 
 @pytest.fixture

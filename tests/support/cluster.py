@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.settings import Folders
+from testbed.settings import NAME, REGISTRY, Folders
 
 ROOT = Path(__file__).resolve().parents[2]
 UP_TIMEOUT_S = 600
@@ -83,6 +83,18 @@ def eventually(holds: Callable[[], object], timeout_s: float, what: str):
             said = str(early)
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what} {said}"
         time.sleep(0.2)
+
+
+def testbed_cluster() -> Cluster:
+    """The testbed, which must be up."""
+    folders = Folders.from_environment()
+    return Cluster(
+        str(folders.programs / "kubectl"), str(folders.kubeconfig), NAME,
+        is_testbed=True, image=f"{REGISTRY}/hello:1",
+    )  # fmt: skip
+
+
+testbed_cluster.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test
 
 
 def named_cluster(context: str) -> Cluster:
