@@ -53,7 +53,7 @@ class GoProgram:
 
 GO_PROGRAMS = (
     GoProgram("kubernetes", "./cmd/kubernetes", versioned=True),
-    GoProgram("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"),
+    GoProgram("metrics-server", "./cmd/metrics-server"),
     GoProgram("coredns", "./cmd/coredns"),
     GoProgram("hello", "./cmd/hello"),
 )
@@ -90,6 +90,7 @@ def build(folders: Folders, say: Callable[[str], None]) -> None:
         wanted = _fingerprint()
         mark = folders.programs / ".built"
         if mark.exists() and mark.read_text("utf-8") == wanted:
+            pack(folders)
             return
         mark.unlink(missing_ok=True)
         _compile_c(folders)
@@ -101,6 +102,7 @@ def build(folders: Folders, say: Callable[[str], None]) -> None:
             link = folders.programs / name
             link.unlink(missing_ok=True)
             link.symlink_to("kubernetes")
+        pack(folders)
         mark.write_text(wanted, "utf-8")
 
 
@@ -114,6 +116,11 @@ def recipes(folders: Folders) -> list[images.Recipe]:
         ),
         images.Recipe("hello:1", {"/hello": folders.programs / "hello"}, ("/hello",)),
     ]
+
+
+def pack(folders: Folders) -> list[images.Image]:
+    """Pack these images, or return those that are packed already."""
+    return [images.pack(recipe, folders.images) for recipe in recipes(folders)]
 
 
 def _compile_go(folders: Folders, program: GoProgram) -> None:

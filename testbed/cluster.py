@@ -164,14 +164,14 @@ def _lay_ground(folders: Folders, options: Options) -> Record:
 
 def _start_components(folders: Folders, record: Record, say: Say) -> None:
     """Start what does not run, in order, and wait until the cluster serves."""
-    begun, started = time.monotonic(), time.time()
-    fresh = False
+    begun = time.monotonic()
+    started: dict[tuple[str, str], float] = {}
     record.forget_the_dead()
     for node in record.options.all_nodes():
         for component in components.of_node(node, record.options):
             if record.get(node.name, component.name):
                 continue
-            fresh = True
+            started[node.name, component.name] = time.time()
             log = folders.logs / node.name / f"{component.name}.log"
             launch.start(
                 record,
@@ -181,14 +181,15 @@ def _start_components(folders: Folders, record: Record, say: Say) -> None:
                 _wait(folders, record, "the API server", lambda: kubectl.api_answers(folders), API_TIMEOUT_S)
                 say(f"API server ready after {time.monotonic() - begun:.1f} s")
             if component.name == "containerd" and node.number == 1:
-                for recipe in binaries.recipes(folders):
-                    images.push(images.pack(recipe, folders.images), components.REGISTRY_ADDRESS)
-    if not fresh and record.complete:
+                for image in binaries.pack(folders):
+                    images.push(image, components.REGISTRY_ADDRESS)
+    if not started and record.complete:
         say("already up")
         return
+    kubelets = {node: at for (node, name), at in started.items() if name == "kubelet"}
     _wait(
         folders, record, "every node Ready",
-        lambda: kubectl.nodes_ready(folders, record.options, started), NODE_TIMEOUT_S,
+        lambda: kubectl.nodes_ready(folders, record.options, kubelets), NODE_TIMEOUT_S,
     )  # fmt: skip
     say(f"nodes Ready after {time.monotonic() - begun:.1f} s")
     kubectl.apply_addons(folders, record.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from string import Template
 from typing import Any
@@ -33,7 +33,7 @@ def kubectl(folders: Folders, *words: str, text: str | None = None) -> str:
 
 
 def wait_for(what: str, holds: Callable[[], bool], timeout_s: float, because: Callable[[], str]) -> None:
-    """Ask again and again until it holds.
+    """Ask again and again until it holds; `holds` ends the wait early with a `NotReadyError` of its own.
 
     Raises
     ------
@@ -46,6 +46,8 @@ def wait_for(what: str, holds: Callable[[], bool], timeout_s: float, because: Ca
         try:
             if holds():
                 return
+        except NotReadyError:
+            raise  # waiting longer does not help
         except (TestbedError, OSError, json.JSONDecodeError, subprocess.SubprocessError) as early:
             last = str(early)
         time.sleep(STEP_S)
@@ -57,14 +59,19 @@ def api_answers(folders: Folders) -> bool:
     return kubectl(folders, "get", "--raw", "/readyz") == "ok"
 
 
-def nodes_ready(folders: Folders, options: Options, since: float) -> bool:
-    """Whether every node is Ready and has said so after `since` (seconds of the epoch)."""
+def nodes_ready(folders: Folders, options: Options, since: Mapping[str, float]) -> bool:
+    """Whether every node is Ready.
+
+    Of a node in `since` only what it said after that time (seconds of the epoch) counts: its kubelet was started then,
+    and what the API server still has may be the former one's. The others speak every few minutes only.
+    """
     answer = json.loads(kubectl(folders, "get", "--raw", "/api/v1/nodes"))
     ready = 0
     for node in answer["items"]:
+        from_then = int(since.get(node["metadata"]["name"], 0))
         for condition in node["status"].get("conditions", []):
             said = datetime.fromisoformat(condition["lastHeartbeatTime"]).timestamp()
-            ready += condition["type"] == "Ready" and condition["status"] == "True" and said >= int(since)
+            ready += condition["type"] == "Ready" and condition["status"] == "True" and said >= from_then
     return ready == options.nodes
 
 
