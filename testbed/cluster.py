@@ -186,13 +186,16 @@ def _start_components(folders: Folders, record: Record, say: Say) -> None:
     if not started and record.complete:
         say("already up")
         return
+    _wait(
+        folders, record, "DNS and metrics-server created",
+        lambda: kubectl.apply_addons(folders, record.options), API_TIMEOUT_S,
+    )  # fmt: skip
     kubelets = {node: at for (node, name), at in started.items() if name == "kubelet"}
     _wait(
         folders, record, "every node Ready",
         lambda: kubectl.nodes_ready(folders, record.options, kubelets), NODE_TIMEOUT_S,
     )  # fmt: skip
     say(f"nodes Ready after {time.monotonic() - begun:.1f} s")
-    kubectl.apply_addons(folders, record.options)
     _wait(
         folders, record, "cluster DNS",
         lambda: kubectl.deployment_ready(folders, "kube-system", "coredns"), NODE_TIMEOUT_S,

@@ -82,8 +82,8 @@ def deployment_ready(folders: Folders, namespace: str, name: str) -> bool:
     return bool(found["status"].get("readyReplicas") == found["spec"]["replicas"])
 
 
-def apply_addons(folders: Folders, options: Options) -> None:
-    """Create DNS and metrics-server, or bring them back to what their manifests say."""
+def apply_addons(folders: Folders, options: Options) -> bool:
+    """Create DNS and metrics-server, or bring them back to what their manifests say; True when that is done."""
     values = {
         "CLUSTER_DOMAIN": CLUSTER_DOMAIN,
         "DNS_SERVICE": str(DNS_SERVICE),
@@ -93,3 +93,4 @@ def apply_addons(folders: Folders, options: Options) -> None:
     for name in ADDONS:
         text = Template((MANIFESTS / f"{name}.yaml").read_text("utf-8")).substitute(values)
         kubectl(folders, "apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
+    return True

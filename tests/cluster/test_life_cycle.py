@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -18,6 +17,7 @@ import pytest
 from support.cluster import ROOT, eventually, run_testbed
 from support.machine import picture
 from testbed import cgroups
+from testbed.record import Record
 from testbed.settings import HOST_LINK, Folders
 
 pytestmark = [
@@ -115,14 +115,19 @@ def test_two_at_once_make_one(down_first):
 def test_up_mends_what_was_killed(down_first):
     must("up")
     folders = Folders.from_environment()
-    for name in ("kubelet", "kube-apiserver", "containerd", "etcd"):
-        process = json.loads(folders.record.read_text("utf-8"))["processes"][f"node1/{name}"]
-        os.kill(process["pid"], signal.SIGKILL)
-    eventually(lambda: run_testbed("status").returncode == 1, 10, "status sees it")
+    killed = [
+        Record.load(folders.record).get("node1", name)
+        for name in ("kubelet", "kube-apiserver", "containerd", "etcd")
+    ]
+    for process in killed:
+        os.kill(process.pid, signal.SIGKILL)
+    eventually(lambda: not any(process.alive() for process in killed), 10, "they have ended")
+    assert run_testbed("status").returncode == 1
     must("up")
     assert run_testbed("status").returncode == 0
-    init = json.loads(folders.record.read_text("utf-8"))["processes"]["node1/init"]
-    os.kill(init["pid"], signal.SIGKILL)  # takes the whole node with it
+    init = Record.load(folders.record).get("node1", "init")
+    os.kill(init.pid, signal.SIGKILL)  # takes the whole node with it
+    eventually(lambda: not init.alive(), 10, "it has ended")
     assert "taking it down first" in must("up")
     assert run_testbed("status").returncode == 0
 

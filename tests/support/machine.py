@@ -79,7 +79,10 @@ def _processes() -> list[tuple[int, str]]:
     for path in Path("/proc").glob("[0-9]*"):
         try:
             name = (path / "comm").read_text("utf-8").strip()
+            state = (path / "stat").read_text("utf-8").rpartition(")")[2].split()[0]
         except OSError:
+            continue
+        if state == "Z":  # has ended; the machine's own init has not collected it yet
             continue
         if name in PROGRAMS or any(len(p) > 15 and name == p[:15] for p in PROGRAMS):
             found.append((int(path.name), name))
