@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -115,10 +116,8 @@ def test_two_at_once_make_one(down_first):
 def test_up_mends_what_was_killed(down_first):
     must("up")
     folders = Folders.from_environment()
-    killed = [
-        Record.load(folders.record).get("node1", name)
-        for name in ("kubelet", "kube-apiserver", "containerd", "etcd")
-    ]
+    record = Record.load(folders.record)
+    killed = [record.get("node1", name) for name in ("kubelet", "kube-apiserver", "containerd", "etcd")]
     for process in killed:
         os.kill(process.pid, signal.SIGKILL)
     eventually(lambda: not any(process.alive() for process in killed), 10, "they have ended")
@@ -128,6 +127,9 @@ def test_up_mends_what_was_killed(down_first):
     init = Record.load(folders.record).get("node1", "init")
     os.kill(init.pid, signal.SIGKILL)  # takes the whole node with it
     eventually(lambda: not init.alive(), 10, "it has ended")
+    eventually(lambda: HOST_LINK not in picture()["links"], 10, "the kernel has taken its network away")
+    with pytest.raises(OSError, match="No route to host"):  # and not on to the default route
+        socket.create_connection(("198.18.0.2", 80), timeout=5)
     assert "taking it down first" in must("up")
     assert run_testbed("status").returncode == 0
 
@@ -148,6 +150,40 @@ def test_killed_on_the_way_up_it_leaves_nothing_that_down_does_not_find(down_fir
     after = picture()
     for what, value in before.items():
         assert after[what] == value, what
+
+
+def test_killed_on_the_way_down_it_goes_down_the_second_time(down_first):
+    before = picture()
+    must("up")
+    ending = subprocess.Popen([sys.executable, "-m", "testbed", "down"], cwd=ROOT, stdout=subprocess.DEVNULL)
+    time.sleep(0.4)
+    ending.kill()
+    ending.wait()
+    must("down")
+    after = picture()
+    for what, value in before.items():
+        assert after[what] == value, what
+
+
+def test_a_component_can_be_restarted_by_name(down_first):
+    must("up")
+    record = Folders.from_environment().record
+    before = Record.load(record).get("node1", "kube-apiserver")
+    must("restart", "node1", "kube-apiserver")
+    after = Record.load(record).get("node1", "kube-apiserver")
+    assert before.pid != after.pid
+    assert not before.alive()
+    wrong = run_testbed("restart", "node1", "kubelett")
+    assert wrong.returncode == 1
+    assert "node1/kubelet," in wrong.stderr
+
+
+def test_a_service_that_is_not_there_is_refused_at_once(down_first):
+    must("up")
+    begun = time.monotonic()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("198.19.77.77", 80), timeout=5)
+    assert time.monotonic() - begun < 1
 
 
 @pytest.mark.parametrize(
