@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from testbed.settings import (
     Folders,
     Node,
     Options,
-)  # fmt: skip
+)
 from testbed.shell import find, run
 
 DAYS = "3650"
@@ -48,49 +49,59 @@ def users(options: Options) -> dict[str, User]:
 
 
 def make(folders: Folders, options: Options) -> None:
-    """Write all of it: `/run/testbed/etc` of each node, and the administrator's kubeconfig outside."""
+    """Write all of it: into `/run/testbed/etc` of each node, and the administrator's kubeconfig outside."""
     nodes = options.all_nodes()
-    first = folders.node(nodes[0]) / "etc"
     made = folders.state / "certificates"
     made.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _of_the_control_plane(made, nodes[0])
+    _tokens(made, nodes[0], options)
+    control_plane = [
+        *(path.name for path in made.iterdir() if path.suffix in {".crt", ".key", ".pub", ".csv"}),
+        "controller-manager.kubeconfig",
+        "scheduler.kubeconfig",
+    ]
+    _deliver(made, folders.node(nodes[0]) / "etc", {name: name for name in control_plane})
+    for node in nodes:
+        own = f"kubelet-{node.name}"
+        subject = f"/O=system:nodes/CN=system:node:{node.name}"
+        _certificate(made, own, subject, "ca", [f"IP:{node.address}", f"DNS:{node.name}"])
+        wanted = {f"kubelet.{kind}": f"{own}.{kind}" for kind in ("crt", "key", "kubeconfig")}
+        wanted |= {name: name for name in ("ca.crt", "proxy.kubeconfig")}
+        _deliver(made, folders.node(node) / "etc", wanted)
+    _deliver(made, folders.root, {folders.kubeconfig.name: "admin.kubeconfig"})
+
+
+def _of_the_control_plane(made: Path, first: Node) -> None:
     for name in AUTHORITIES:
         _authority(made, name)
-    api_names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-    _certificate(
-        made, "apiserver", "/CN=kube-apiserver", "ca",
-        [f"IP:{nodes[0].address}", f"IP:{API_SERVICE}"]
-        + [f"DNS:{name}" for name in [*api_names, f"{api_names[-1]}.{CLUSTER_DOMAIN}"]],
-    )  # fmt: skip
+    names = [
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        f"kubernetes.default.svc.{CLUSTER_DOMAIN}",
+    ]
+    addresses = [f"IP:{first.address}", f"IP:{API_SERVICE}"]
+    _certificate(made, "apiserver", "/CN=kube-apiserver", "ca", addresses + [f"DNS:{name}" for name in names])
     _certificate(made, "kubelet-client", "/O=system:masters/CN=kube-apiserver-kubelet-client", "ca", [])
     _certificate(made, "front-proxy-client", "/CN=front-proxy-client", "front-proxy-ca", [])
     _service_account_key(made)
-    tokens = {file: secrets.token_hex(16) for file in users(options)}
-    rows = [
-        f'{tokens[file]},{user.name},{user.name},"{user.groups}"' for file, user in users(options).items()
-    ]
-    _private(made / "tokens.csv", "\n".join(rows) + "\n")
 
-    for path in made.iterdir():
-        _private(first / path.name, path.read_text("utf-8"))
-    for node in nodes:
-        own = folders.node(node) / "etc"
-        _certificate(
-            made, f"kubelet-{node.name}", f"/O=system:nodes/CN=system:node:{node.name}", "ca",
-            [f"IP:{node.address}", f"DNS:{node.name}"],
-        )  # fmt: skip
-        for kind in ("crt", "key"):
-            _private(own / f"kubelet.{kind}", (made / f"kubelet-{node.name}.{kind}").read_text("utf-8"))
-        _private(own / "ca.crt", (made / "ca.crt").read_text("utf-8"))
+
+def _tokens(made: Path, first: Node, options: Options) -> None:
+    """One token and one kubeconfig for each user, and the table by which the API server knows them."""
     authority = (made / "ca.crt").read_bytes()
-    for file, token in tokens.items():
-        _private(made / f"{file}.kubeconfig", kubeconfig(nodes[0], token, authority))
-    for file in ("controller-manager", "scheduler"):
-        _private(first / f"{file}.kubeconfig", (made / f"{file}.kubeconfig").read_text("utf-8"))
-    for node in nodes:
-        own = folders.node(node) / "etc"
-        _private(own / "proxy.kubeconfig", (made / "proxy.kubeconfig").read_text("utf-8"))
-        _private(own / "kubelet.kubeconfig", (made / f"kubelet-{node.name}.kubeconfig").read_text("utf-8"))
-    _private(folders.kubeconfig, (made / "admin.kubeconfig").read_text("utf-8"))
+    rows = []
+    for file, user in users(options).items():
+        token = secrets.token_hex(16)
+        rows.append(f'{token},{user.name},{user.name},"{user.groups}"\n')
+        _private(made / f"{file}.kubeconfig", kubeconfig(first, token, authority))
+    _private(made / "tokens.csv", "".join(rows))
+
+
+def _deliver(made: Path, target: Path, wanted: Mapping[str, str]) -> None:
+    """Copy files under the names that the receiver expects."""
+    for there, here in wanted.items():
+        _private(target / there, (made / here).read_text("utf-8"))
 
 
 def kubeconfig(first: Node, token: str, authority: bytes) -> str:

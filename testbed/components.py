@@ -14,7 +14,7 @@ from testbed.settings import (
     SERVICE_RANGE,
     Node,
     Options,
-)  # fmt: skip
+)
 from testbed.shell import SEARCH_PATH, find
 
 ETCD = "http://127.0.0.1:2379"

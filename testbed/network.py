@@ -24,7 +24,7 @@ from testbed.settings import (
     SERVICE_RANGE,
     TRANSFER_RANGE,
     Node,
-)  # fmt: skip
+)
 from testbed.shell import find, run
 
 

@@ -20,7 +20,7 @@ from testbed.settings import (
     REGISTRY,
     Node,
     Options,
-)  # fmt: skip
+)
 
 MIB = 1024 * 1024
 

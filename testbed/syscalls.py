@@ -19,7 +19,6 @@ NAMESPACES = {
 }  # fmt: skip
 """Every kind of namespace that a node has of its own, as it is called below /proc/<pid>/ns."""
 
-MS_RDONLY = 1
 MS_BIND = 0x1000
 MS_MOVE = 0x2000
 MS_REC = 0x4000
