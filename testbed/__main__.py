@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from testbed import binaries, cluster, images
+from testbed import binaries, cluster, images, possible
 from testbed.errors import NotPossibleError, TestbedError
 from testbed.settings import REGISTRY, Folders, Options
 
@@ -43,9 +43,9 @@ def _run(given: argparse.Namespace, folders: Folders) -> int:
         case "restart":
             cluster.restart(folders, given.node, given.component, print)
         case "check":
-            cluster.check()
+            possible.check(folders)
         case "build":
-            cluster.check()
+            possible.check(folders)
             binaries.build(folders, print)
         case "pack":
             binaries.build(folders, print)

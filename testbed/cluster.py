@@ -5,10 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import sys
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from testbed import (
@@ -22,39 +23,20 @@ from testbed import (
     network,
     node_files,
     nodes,
+    possible,
 )
-from testbed.errors import InTheWayError, NotPossibleError, NotReadyError, TestbedError
+from testbed.errors import InTheWayError, NotReadyError, TestbedError
 from testbed.record import Record
-from testbed.settings import NAME, Folders, Options
-from testbed.shell import find
+from testbed.settings import CONTAINERD_SOCKET, NAME, Folders, Node, Options
 
 LOCKED = Path("/sys/fs/cgroup")
 """Locked (flock) while the testbed changes: one for the whole machine, and no file is left by it."""
 LOCK_TIMEOUT_S = 600
 API_TIMEOUT_S = 120
 NODE_TIMEOUT_S = 120
-FILESYSTEMS = Path("/proc/filesystems")
 LOG_LINES = 15
 
 Say = Callable[[str], None]
-
-
-def check() -> None:
-    """Refuse a machine on which the testbed cannot be isolated. Nothing is changed.
-
-    Raises
-    ------
-    NotPossibleError
-        What is missing.
-    """
-    if sys.platform != "linux":
-        raise NotPossibleError(f"the testbed needs Linux, this is {sys.platform}")
-    if os.geteuid() != 0:
-        raise NotPossibleError("the testbed needs root (namespaces, mounts, control groups)")
-    if "overlay" not in FILESYSTEMS.read_text("utf-8").split() and not _loads("overlay"):
-        raise NotPossibleError("this kernel has no overlay file system, which containerd needs")
-    cgroups.check_controllers(cgroups.hierarchies())
-    binaries.check_programs()
 
 
 def up(folders: Folders, options: Options, say: Say) -> None:
@@ -67,7 +49,7 @@ def up(folders: Folders, options: Options, say: Say) -> None:
     NotReadyError
         When a component does not start; what runs is left for a look, `down` ends it.
     """
-    check()
+    possible.check(folders)
     binaries.build(folders, say)
     with _alone():
         record = Record.load(folders.record)
@@ -180,9 +162,12 @@ def _start_components(folders: Folders, record: Record, say: Say) -> None:
             if component.name == "kube-apiserver":
                 _wait(folders, record, "the API server", lambda: kubectl.api_answers(folders), API_TIMEOUT_S)
                 say(f"API server ready after {time.monotonic() - begun:.1f} s")
-            if component.name == "containerd" and node.number == 1:
-                for image in binaries.pack(folders):
-                    images.push(image, components.REGISTRY_ADDRESS)
+            if component.name == "containerd":  # a kubelet that finds none gives up
+                _wait(
+                    folders, record, "containerd", partial(_containerd_listens, record, node), NODE_TIMEOUT_S
+                )
+            if component.name == "registry":
+                _wait(folders, record, "the registry", lambda: _push_images(folders), NODE_TIMEOUT_S)
     if not started and record.complete:
         say("already up")
         return
@@ -203,6 +188,21 @@ def _start_components(folders: Folders, record: Record, say: Say) -> None:
     say(f"DNS ready after {time.monotonic() - begun:.1f} s; metrics follow after the first intervals")
     record.complete = True
     record.save()
+
+
+def _containerd_listens(record: Record, node: Node) -> bool:
+    """Whether containerd takes connections, seen through the node's own root."""
+    init = record.get(node.name, "init")
+    with socket.socket(socket.AF_UNIX) as trial:
+        trial.connect(f"/proc/{init.pid if init else 0}/root{CONTAINERD_SOCKET}")
+    return True
+
+
+def _push_images(folders: Folders) -> bool:
+    """Whether all images are in the registry, which takes connections a moment after its start."""
+    for image in binaries.pack(folders):
+        images.push(image, components.REGISTRY_ADDRESS)
+    return True
 
 
 def _wait(folders: Folders, record: Record, what: str, holds: Callable[[], bool], timeout_s: float) -> None:
@@ -257,11 +257,6 @@ def _remove_state(folders: Folders) -> None:
     folders.kubeconfig.unlink(missing_ok=True)
     folders.record.unlink(missing_ok=True)
     folders.state.rmdir()
-
-
-def _loads(module: str) -> bool:
-    modules = Path("/lib/modules") / os.uname().release
-    return modules.is_dir() and bool(find("modprobe")) and any(modules.rglob(f"{module}.ko*"))
 
 
 @contextmanager

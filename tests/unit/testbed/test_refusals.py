@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
-from testbed import binaries, cgroups, cluster, network
+from testbed import binaries, cgroups, network, possible
 from testbed.errors import InTheWayError, NotPossibleError
-from testbed.settings import HOST_LINK
+from testbed.settings import HOST_LINK, Folders
 
 V1 = """\
 30 25 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
@@ -58,10 +59,30 @@ def test_no_control_groups_at_all(tmp_path):
         hierarchies(tmp_path, "30 25 0:26 / / rw - ext4 /dev/x rw\n")
 
 
-def test_root_is_needed(monkeypatch):
+def test_root_is_needed(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(NotPossibleError, match="root"):
-        cluster.check()
+        possible.check(Folders(tmp_path / "untouched"))
+    assert not (tmp_path / "untouched").exists()
+
+
+def test_a_kernel_that_refuses_namespaces_is_quoted(monkeypatch, tmp_path):
+    def refuse(flags):
+        raise PermissionError(1, "unshare: Operation not permitted")
+
+    monkeypatch.setattr(possible.syscalls, "unshare", refuse)
+    with pytest.raises(NotPossibleError, match="unshare: Operation not permitted"):
+        possible._try_out(tmp_path)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_an_overlay_that_cannot_be_mounted_is_quoted(tmp_path):
+    """What it tries is gone again with the child; a folder on which it cannot be done is named."""
+    before = Path("/proc/self/mountinfo").read_text("utf-8")
+    with pytest.raises(NotPossibleError, match=r"mount overlay.*|No such file"):
+        possible._try_out(tmp_path / "not there")
+    assert Path("/proc/self/mountinfo").read_text("utf-8") == before
 
 
 def test_a_missing_plugin_is_named_with_the_way_to_get_it(monkeypatch, tmp_path):
