@@ -1,4 +1,4 @@
-"""Whether this machine can carry the testbed: asked, and where that is not enough tried out, before anything is made."""
+"""Whether this machine can carry the testbed: asked, and where that is not enough tried out beforehand."""
 
 from __future__ import annotations
 
