@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http
 import json
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -79,8 +81,20 @@ def two_nodes():
 
 
 def fetch(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        return answer.read()
+    """Ask until it answers: kube-proxy follows a pod that became ready within a second or so; until then: refused."""
+
+    def ask() -> bytes | None:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as early:
+            if early.code != http.HTTPStatus.BAD_GATEWAY:  # what `hello` says when it was refused itself
+                raise
+        except (urllib.error.URLError, ConnectionError):
+            pass
+        return None
+
+    return eventually(ask, 20, url)
 
 
 def test_two_nodes_carry_pods_that_reach_each_other(two_nodes):
@@ -99,12 +113,12 @@ def test_two_nodes_carry_pods_that_reach_each_other(two_nodes):
         assert b"hello from" in answer
         resolved = fetch(f"http://{places[here]}:8080/resolve?name=hello.default.svc.cluster.local")
         assert b"198.19." in resolved
-        # to the service, which sends half of the connections to the other node
-        heard = {
-            fetch(f"http://{places[here]}:8080/fetch?url=http://hello.default.svc.cluster.local/")
-            for _ in range(20)
-        }
-        assert len(heard) == 2
+        # and through the service, which sends half of the connections to the other node
+        through = f"http://{places[here]}:8080/fetch?url=http://hello.default.svc.cluster.local/"
+        heard: set[bytes] = set()
+        eventually(
+            lambda heard=heard, url=through: heard.add(fetch(url)) or len(heard) == 2, 20, "both answer"
+        )
     for node in nodes:  # every node answers on the NodePort
         (address,) = [a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP"]
         assert b"hello from" in fetch(f"http://{address}:30080/")
