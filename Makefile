@@ -78,7 +78,7 @@ testbed-build: setup
 
 testbed-up: setup ## bring the testbed up (NODES=2 for a second node); builds it the first time (minutes)
 	tools/system-packages.sh testbed
-	$(PY) -m testbed up --nodes $(or $(NODES),1)
+	$(PY) -m testbed up $(NODES:%=--nodes %)
 
 testbed-down: setup ## end it; nothing is left but programs, images and logs in .testbed/
 	$(PY) -m testbed down

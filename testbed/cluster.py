@@ -39,8 +39,13 @@ LOG_LINES = 15
 Say = Callable[[str], None]
 
 
-def up(folders: Folders, options: Options, say: Say) -> None:
+def up(folders: Folders, wanted: Options | None, say: Say) -> None:
     """Bring the cluster up, or what of it is not running; do nothing when it is up.
+
+    Parameters
+    ----------
+    wanted : Options or None
+        None is what is there already, or else the defaults.
 
     Raises
     ------
@@ -53,13 +58,18 @@ def up(folders: Folders, options: Options, say: Say) -> None:
     binaries.build(folders, say)
     with _alone():
         record = Record.load(folders.record)
-        if record is not None and not _same(record, options):
-            say("a testbed with other options, or with a dead node, is there: taking it down first")
+        options = wanted or (record.options if record else Options())
+        if record is not None and not _whole(record):
+            say("a testbed that is dead or half made is there: taking it down first")
             _take_down(folders, record)
             record = None
         if record is None:
             _check_the_way(folders)
             record = _lay_ground(folders, options)
+        elif record.options != options:
+            raise InTheWayError(
+                f"a testbed with {record.options} is up, and {options} was asked for; `python -m testbed down` first"
+            )
         _start_components(folders, record, say)
 
 
@@ -91,7 +101,7 @@ def status(folders: Folders) -> tuple[bool, list[str]]:
     record = Record.load(folders.record)
     if record is None:
         return False, ["no testbed is up"]
-    lines = [f"options: {' '.join(f'{key}={value}' for key, value in record.options.as_dict().items())}"]
+    lines = [f"options: {record.options}"]
     whole = record.complete
     for key, process in record.processes.items():
         alive = record.of_this_boot and process.alive()
@@ -102,10 +112,10 @@ def status(folders: Folders) -> tuple[bool, list[str]]:
     return whole, lines
 
 
-def _same(record: Record, options: Options) -> bool:
-    """Whether what is there can serve: same options, nothing half made, every node alive."""
-    held = all(record.get(node.name, "init") for node in options.all_nodes())
-    return record.of_this_boot and record.ground and record.options == options and held
+def _whole(record: Record) -> bool:
+    """Whether what is there can serve: nothing half made, the namespaces of every node alive."""
+    held = all(record.get(node.name, "init") for node in record.options.all_nodes())
+    return record.of_this_boot and record.ground and held
 
 
 def _check_the_way(folders: Folders) -> None:

@@ -92,6 +92,9 @@ class Options:
         """The nodes, the first one first."""
         return [Node(number) for number in range(1, self.nodes + 1)]
 
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.as_dict().items())
+
     def as_dict(self) -> dict[str, int]:
         """As it is written to the record."""
         return asdict(self)

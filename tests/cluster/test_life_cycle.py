@@ -103,6 +103,10 @@ def test_up_and_down_may_be_repeated(down_first):
     again = must("up")
     assert "already up" in again
     assert pids == {line for line in again.splitlines() if line.startswith("node1/")}
+    other = run_testbed("up", "--nodes", "2")  # what is up, and may be in use, is not exchanged unasked
+    assert other.returncode == 1
+    assert "nodes=1" in other.stderr
+    assert run_testbed("status").returncode == 0
     must("down")
     assert "no testbed is up" in must("down")
 

@@ -73,6 +73,7 @@ spec: {selector: {app: catalogue}, ports: [{port: 80, targetPort: 8000}]}
 
 @pytest.fixture
 def two_nodes():
+    assert run_testbed("down").returncode == 0
     done = run_testbed("up", "--nodes", "2", "--hpa-sync", "5", "--metrics", "10")
     assert done.returncode == 0, done.stderr
     yield testbed_cluster()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from testbed import __main__ as command_line
@@ -48,6 +50,31 @@ def test_a_lock_that_is_held_is_waited_for_and_then_named(monkeypatch, tmp_path,
         assert command_line.main(["down"]) == 1
     assert str(tmp_path) in capsys.readouterr().err
     assert command_line.main(["down"]) == 0
+
+
+@pytest.fixture
+def one_node_is_up(monkeypatch, tmp_path):
+    """As far as the record says; its first process is this one."""
+    monkeypatch.setattr(cluster, "LOCKED", tmp_path)
+    monkeypatch.setattr(possible, "check", lambda _: None)
+    monkeypatch.setattr(cluster.binaries, "build", lambda *_: None)
+    monkeypatch.setattr(cluster, "_start_components", lambda _, record, say: say(f"serving {record.options}"))
+    record = Record.new(Folders(tmp_path).record, Options(hpa_sync_s=5))
+    record.keep(Process.of("init", "node1", os.getpid()))
+    record.ground = True
+    record.save()
+
+
+def test_what_is_up_is_not_exchanged_for_other_options_unasked(one_node_is_up, capsys):
+    assert command_line.main(["up", "--nodes", "2"]) == 1
+    said = capsys.readouterr().err
+    assert "nodes=1 hpa_sync_s=5" in said
+    assert "python -m testbed down" in said
+
+
+def test_up_without_options_keeps_those_of_what_is_up(one_node_is_up, capsys):
+    assert command_line.main(["up"]) == 0
+    assert "serving nodes=1 hpa_sync_s=5" in capsys.readouterr().out
 
 
 def test_waiting_ends_at_once_for_what_has_died():
