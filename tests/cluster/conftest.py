@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 from testbed import components, images
 from testbed.settings import REGISTRY, Folders
+
+from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 
 
 @pytest.fixture(scope="session")

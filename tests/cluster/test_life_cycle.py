@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-
-from support.cluster import ROOT, eventually, run_testbed
-from support.machine import picture
 from testbed import cgroups
 from testbed.record import Record
 from testbed.settings import HOST_LINK, Folders
+
+from support.cluster import ROOT, eventually, run_testbed
+from support.machine import picture
 
 pytestmark = [
     pytest.mark.cluster,

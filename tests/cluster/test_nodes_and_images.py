@@ -9,10 +9,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-
-from support.cluster import ROOT, eventually, run_testbed, testbed_cluster
 from testbed import closure, components, images
 from testbed.settings import REGISTRY
+
+from support.cluster import ROOT, eventually, run_testbed, testbed_cluster
 
 pytestmark = [
     pytest.mark.cluster,

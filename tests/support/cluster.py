@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from testbed.settings import NAME, REGISTRY, Folders
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from testbed import __main__ as command_line
 from testbed import cluster, kubectl, possible
 from testbed.errors import NotPossibleError, NotReadyError, TestbedError

@@ -17,7 +17,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-
 from testbed import closure, images
 from testbed.errors import BuildError
 

@@ -9,7 +9,6 @@ import ssl
 from pathlib import Path
 
 import pytest
-
 from testbed import certificates, components, node_files
 from testbed.settings import INSIDE_CONFIG, NAME, REGISTRY, Folders, Options
 

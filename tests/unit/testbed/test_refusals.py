@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from testbed import binaries, cgroups, network, possible
 from testbed.errors import InTheWayError, NotPossibleError
 from testbed.settings import HOST_LINK, Folders

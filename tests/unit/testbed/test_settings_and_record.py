@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from testbed import settings
 from testbed.errors import TestbedError
 from testbed.record import Process, Record, start_time
