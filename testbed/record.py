@@ -18,13 +18,15 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def start_time(pid: int) -> int | None:
     """Start of a process in clock ticks since boot; with the pid it names one process for good.
 
-    None when there is no such process, or only what its parent has not yet collected.
+    None when there is no such process, or only what its parent has not yet collected. While any of its threads is still
+    ending it is there, and so may be its sockets.
     """
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+        threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if after_name[0] in "ZX" else int(after_name[19])
+    return None if after_name[0] in "ZX" and threads <= 1 else int(after_name[19])
 
 
 @dataclass(frozen=True)

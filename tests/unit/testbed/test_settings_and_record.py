@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,29 @@ def test_a_process_with_a_reused_pid_is_not_ended():
         other.kill()
         other.wait()
     Process("sleep", "node1", other.pid, ticks).end()  # gone already: no error
+
+
+def test_a_process_is_there_until_its_last_thread_has_ended():
+    """Its first thread has ended, so it looks like a zombie; another one still holds what it holds."""
+    code = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    half = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        process = Process.of("half", "node1", half.pid)
+        stat = Path(f"/proc/{half.pid}/stat")
+        deadline = time.monotonic() + 20
+        while stat.read_text("utf-8").rpartition(")")[2].split()[0] != "Z":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert process.alive()
+        process.end()
+        assert not process.alive()
+    finally:
+        half.kill()
+        half.wait()
 
 
 def test_the_dead_are_forgotten(tmp_path):
