@@ -26,10 +26,20 @@ fn spawn(command: &[&str], dir: &tempfile::TempDir, job: Value) -> Child {
     spawned.spawn().unwrap()
 }
 
+/// Stops a run for so long, after a second.
+fn stop(child: &Child, for_ms: u64) {
+    let pid = Pid::from_child(child);
+    std::thread::sleep(Duration::from_secs(1));
+    kill_process(pid, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_millis(for_ms));
+    kill_process(pid, Signal::CONT).unwrap();
+}
+
 /// What a run said, after it has been seen that nothing is missing.
 struct Said {
     findings: Vec<String>,
     counts: Value,
+    own: Value,
 }
 
 fn said(child: Child) -> Said {
@@ -37,7 +47,7 @@ fn said(child: Child) -> Said {
     let events = parse_events(&output.stdout);
     let done = events.last().unwrap();
     assert_eq!(done["event"], "done", "{}", String::from_utf8_lossy(&output.stdout));
-    let counts = done["counts"].clone();
+    let (counts, own) = (done["counts"].clone(), done["self"].clone());
     assert_eq!(counts["due"], counts["rows"], "every arrival has its row: {counts}");
     assert_eq!(done["files"][0]["rows"], counts["rows"], "every row is kept");
     let findings = events.iter().filter(|e| e["event"] == "finding");
@@ -45,7 +55,7 @@ fn said(child: Child) -> Said {
         findings.clone().all(|f| f["advice"].as_str().is_some_and(|a| !a.is_empty())),
         "advice with each"
     );
-    Said { findings: findings.map(|f| f["name"].as_str().unwrap().to_owned()).collect(), counts }
+    Said { findings: findings.map(|f| f["name"].as_str().unwrap().to_owned()).collect(), counts, own }
 }
 
 impl Said {
@@ -64,13 +74,10 @@ fn an_engine_that_was_stopped_is_late() {
     let (server, dir) = (serving(), tempfile::tempdir().unwrap());
     let child =
         spawn(&[ENGINE, "run", "--no-lifeline"], &dir, job(&server.at(), open(2000.0, 2_500_000), get()));
-    let pid = Pid::from_child(&child);
-    std::thread::sleep(Duration::from_secs(1));
-    kill_process(pid, Signal::STOP).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    kill_process(pid, Signal::CONT).unwrap();
+    stop(&child, 300);
     let said = said(child);
     said.has("late");
+    said.has("stalled");
     assert_eq!(
         (said.counts["due"].as_u64(), said.outcome("answered")),
         (Some(5000), 5000),
@@ -78,6 +85,42 @@ fn an_engine_that_was_stopped_is_late() {
         said.counts
     );
     assert_eq!(server.end().requests.len(), 5000, "late, but all of them");
+}
+
+/// Closed load has no lag to show that the engine was away. All answers were there long before it came back: longer than the
+/// timeout to look at, and yet none of them is one.
+#[test]
+fn a_stop_under_closed_load_is_told_and_makes_no_timeouts() {
+    let (server, dir) =
+        (Scripted::start(|_, _| Act::Answer(200, 100_000), None), tempfile::tempdir().unwrap());
+    let mut asked = job(&server.at(), closed(20, 3_500_000), get());
+    asked["workloads"][0]["timeout_us"] = 1_000_000.into();
+    let child = spawn(&[ENGINE, "run", "--no-lifeline"], &dir, asked);
+    stop(&child, 1500);
+    let said = said(child);
+    assert_eq!(said.outcome("answered"), said.counts["rows"].as_u64().unwrap(), "{}", said.counts);
+    said.has("stalled");
+    let (late_us, ratio) = (said.own["wake_late_max_us"].as_u64(), said.own["stalled_ratio"].as_f64());
+    assert!(late_us.is_some_and(|us| (1_400_000..3_000_000).contains(&us)), "{}", said.own);
+    assert!(ratio.is_some_and(|ratio| (0.3..0.9).contains(&ratio)), "{}", said.own);
+}
+
+#[test]
+fn an_engine_that_nothing_disturbs_does_not_stand_still() {
+    in_time(|| {
+        let (server, dir) = (serving(), tempfile::tempdir().unwrap());
+        let said = said(spawn(
+            &[ENGINE, "run", "--no-lifeline"],
+            &dir,
+            job(&server.at(), closed(4, 1_000_000), get()),
+        ));
+        assert!(said.own["wake_late_p99_us"].is_number(), "{}", said.own);
+        if said.findings.iter().any(|f| f == "stalled") {
+            return Err(format!("{:?}, {}", said.findings, said.own));
+        }
+        assert_eq!(said.own["stalled_ratio"], 0.0);
+        Ok(())
+    });
 }
 
 /// More than a core can carry: a thread that is busy all the time says so, and what it could not send is counted. Nobody listens, so

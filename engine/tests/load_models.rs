@@ -230,3 +230,58 @@ fn running_out_of_connections_is_told() {
     assert!(outcome.outcomes().iter().any(|o| o == "not_sent"));
     assert_eq!(outcome.count("due"), outcome.count("rows"));
 }
+
+/// What is said of less load than was asked for, with its count.
+fn less(load: Value) -> (String, f64) {
+    let server = Server::answering(|peer, _| {
+        std::thread::sleep(Duration::from_millis(50));
+        peer.answer(200, "ok");
+    });
+    let outcome = run(job(&server.at(), load, get()));
+    let found = outcome.events.iter().find(|e| e["name"] == "count_not_reached");
+    let found = found.unwrap_or_else(|| panic!("silent: {:?}", outcome.events));
+    (found["message"].as_str().unwrap().to_owned(), found["value"].as_f64().unwrap())
+}
+
+fn with(mut load: Value, more: &[(&str, Value)]) -> Value {
+    for (key, value) in more {
+        load[*key] = value.clone();
+    }
+    load
+}
+
+#[test]
+fn less_load_than_was_asked_for_is_never_silent() {
+    let (said, _) = less(with(open(10.0, 500_000), &[("max_arrivals", 1000.into())]));
+    assert!(said.ends_with("w: 5 of 1000 arrivals"), "{said}");
+    let (said, missing) = less(with(closed(2, 300_000), &[("iterations", 1000.into())]));
+    assert!(said.contains(" of 1000 iterations") && (980.0..999.0).contains(&missing), "{said}");
+    let (said, _) = less(with(closed(2, 300_000), &[("iterations_per_user", 500.into())]));
+    assert!(said.contains(" of 1000 iterations"), "{said}");
+    // 4 users x 40/s x 1 s are asked for, and 20/s each is what they can do.
+    let (said, missing) = less(with(
+        closed(4, 1_000_000),
+        &[("max_rate_per_user_per_s", 40.into()), ("catch_up", true.into())],
+    ));
+    assert!(said.contains("catch_up") && (70.0..160.0).contains(&missing), "{said}");
+    let stage = |users: u32, us: u32| json!({"from_users": users, "to_users": users, "duration_us": us});
+    let spread = json!({"model": "closed", "stages": [stage(1, 1_000_000), stage(10, 200_000)], "start_spread_us": 1_000_000});
+    let (said, missing) = less(spread);
+    assert!(said.ends_with("w: 3 of 10 users ever began") && missing as u64 == 7, "{said}");
+}
+
+#[test]
+fn as_much_as_was_asked_for_needs_no_word() {
+    let server = answering();
+    let catching_up = [("max_rate_per_user_per_s", 10.into()), ("catch_up", true.into())];
+    for load in [
+        with(open(100.0, 300_000), &[("max_arrivals", 20.into())]),
+        times(5),
+        with(closed(3, 5_000_000), &[("iterations_per_user", 2.into())]),
+        with(closed(2, 500_000), &catching_up),
+        with(closed(5, 300_000), &[("start_spread_us", 200_000.into())]),
+    ] {
+        let outcome = run(job(&server.at(), load, get()));
+        assert!(!outcome.findings().contains(&"count_not_reached"), "{:?}", outcome.events);
+    }
+}

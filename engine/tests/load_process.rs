@@ -280,6 +280,8 @@ fn by_hand_no_lifeline_is_needed() {
         "lag_p99_us",
         "lag_p999_us",
         "lag_max_us",
+        "wake_late_max_us",
+        "stalled_ratio",
         "not_sent",
         "cpu_user_s",
         "cpu_system_s",

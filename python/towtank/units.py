@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import re
 
-_UNSIGNED = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_UNSIGNED = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _DURATION_PART = re.compile(rf"\s*({_UNSIGNED})\s*(ns|us|µs|ms|s|min|m|h|d)")
 _NUMBER = r"[+-]?" + _UNSIGNED
+_PLAIN = re.compile("-?" + _UNSIGNED)
+_WHOLE = re.compile("-?[0-9]+")
 _QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([A-Za-z%/µ]*)\s*$")
 
 SECONDS = {
@@ -42,6 +44,41 @@ BYTES = {
     "Gi": 2**30,
     "Ti": 2**40,
 }
+
+
+def parse_number(text: str) -> float:
+    """Read a number as files of numbers write it: digits of ASCII, no plus sign, no underscore.
+
+    Python's `float` takes ``1_0``, ``+5`` and digits of other scripts, which no tool writes.
+
+    Parameters
+    ----------
+    text : str
+        Blanks around the number are passed over.
+
+    Returns
+    -------
+    float
+        Infinite where the number is larger than a float can be.
+
+    Raises
+    ------
+    ValueError
+        Anything else, ``nan`` and ``inf`` too.
+    """
+    return float(_written(_PLAIN, text))
+
+
+def parse_whole(text: str) -> int:
+    """Read a whole number, as strictly as `parse_number`."""
+    return int(_written(_WHOLE, text))
+
+
+def _written(pattern: re.Pattern[str], text: str) -> str:
+    bare = text.strip(" \t")
+    if pattern.fullmatch(bare) is None:
+        raise ValueError(f"{text!r} is not a number in digits from 0 to 9")
+    return bare
 
 
 def parse_duration(text: str | float) -> float:

@@ -93,6 +93,32 @@ def test_nothing_overflows_the_page(browser, pages, which, width):
         assert wider == []
 
 
+LONGER = """
+() => {
+  for (const one of document.querySelectorAll('#latency td .detail')) one.textContent += ' to ' + one.textContent;
+}
+"""
+WIDER = "() => document.querySelectorAll('#latency td .value').forEach(v => v.textContent = '1,234,567,890.123 ms')"
+BOX = """
+() => {
+  const box = document.querySelector('#latency .scroll'), last = box.querySelector('tbody tr td:last-child');
+  const first = box.querySelector('tbody th'), right = element => element.getBoundingClientRect().right;
+  box.scrollLeft = box.scrollWidth;
+  return {wide: box.scrollWidth > box.clientWidth, cut: right(last) > right(box) + 1,
+          named: first.getBoundingClientRect().left >= box.getBoundingClientRect().left - 1,
+          page: document.documentElement.scrollWidth};
+}
+"""
+
+
+def test_a_table_of_many_columns_breaks_its_lines_and_then_scrolls_in_its_box(browser, pages):
+    with opened(browser, pages["sample"], width=1100) as seen:
+        seen.page.evaluate(LONGER)
+        assert seen.page.evaluate(BOX) == {"wide": False, "cut": False, "named": True, "page": 1100}
+        seen.page.evaluate(WIDER)
+        assert seen.page.evaluate(BOX) == {"wide": True, "cut": False, "named": True, "page": 1100}
+
+
 def test_both_themes_have_their_colours_everywhere(browser, pages):
     line = "getComputedStyle(document.querySelector('#percentiles .live .mark-line path')).stroke"
     with opened(browser, pages["sample"]) as seen:

@@ -117,3 +117,29 @@ def test_any_text_is_read_or_refused(text):
             continue
         assert math.isfinite(value)
         assert value >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("5", 5), (" 1.5e3 ", 1500), (".5", 0.5), ("5.", 5), ("-2", -2)]
+)
+def test_numbers_of_files(text, number):
+    assert units.parse_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "+5", "1_0", "２", "nan", "inf", "0x1F", "1 0", "1,5", "5\n", "--1"])
+def test_numbers_that_python_takes_and_files_do_not_write_are_refused(text):
+    with pytest.raises(ValueError, match="digits from 0 to 9"):
+        units.parse_number(text)
+    with pytest.raises(ValueError, match="digits from 0 to 9"):
+        units.parse_whole(text)
+
+
+def test_no_unit_takes_digits_of_other_scripts():
+    for read, text in (
+        (units.parse_duration, "２s"),
+        (units.parse_bytes, "２B"),
+        (units.parse_rate, "２/s"),
+        (units.parse_ratio, "２%"),
+    ):
+        with pytest.raises(ValueError, match="２"):
+            read(text)

@@ -98,7 +98,7 @@ impl Gate {
                 self.expire(worker);
             }
             schedule.next();
-            worker.stats.due.add(1);
+            worker.note_due(self.workload);
             self.admit(worker, Waiting { arrival, scheduled_ns, queued_ns: None });
             // The session goes first: in a burst each is sent off before the next one is looked at. But a schedule
             // that cannot be kept up with must not keep all answers waiting.
@@ -118,7 +118,7 @@ impl Gate {
     fn abandon<T: Transport>(&self, worker: &Worker<T>, schedule: impl Iterator<Item = Arrival>) {
         let now_ns = worker.rt.now();
         for arrival in schedule.take_while(|a| worker.start_ns + a.offset_ns <= now_ns) {
-            worker.stats.due.add(1);
+            worker.note_due(self.workload);
             let scheduled_ns = worker.start_ns + arrival.offset_ns;
             self.give_up(worker, Waiting { arrival, scheduled_ns, queued_ns: None });
         }

@@ -39,6 +39,10 @@ pub mod advice {
     pub const BOUND: &str = "the system answers more slowly than requests arrive; raise max_in_flight to see how far it falls behind";
     /// `late`
     pub const LATE: &str = "give the engine more threads, a priority (nice) or CPUs of its own";
+    /// `stalled`
+    pub const STALLED: &str = "find what stopped or froze the engine (a signal, a CPU limit, a suspended machine) and measure again; until then leave out the requests around that time";
+    /// `count_not_reached`
+    pub const COUNT: &str = "let the load last longer or give it more users (a shorter start_spread, where users never began), or ask for less";
     /// `cpu_bound`
     pub const CPU: &str = "the engine itself is the limit: add threads, or read the result as a lower bound";
     /// `out_of_descriptors`

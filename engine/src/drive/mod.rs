@@ -4,6 +4,7 @@
 //! each of its sessions ([`arrivals`]). The main thread ([`run`]) only watches: it reads counters, prints events, and
 //! takes orders from stdin.
 mod arrivals;
+mod asked;
 mod control;
 mod converse;
 mod drafts;
@@ -14,6 +15,7 @@ mod iteration;
 mod machine;
 mod monitor;
 mod priority;
+mod pulse;
 mod recorder;
 mod replies;
 mod run;

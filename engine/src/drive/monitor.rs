@@ -17,6 +17,8 @@ pub struct Monitor {
     threads: Vec<Seen>,
     /// Everything since the start.
     pub lag: Counts,
+    /// How late threads woke since the start.
+    pub wake_late: Counts,
     /// Busiest second of any thread.
     pub cpu_max_1s: f64,
     /// Longest time in the run queue in a second, of any thread, in ms.
@@ -28,6 +30,7 @@ struct Seen {
     stats: Arc<Stats>,
     latency: Counts,
     lag: Counts,
+    wake_late: Counts,
     cpu_ns: u64,
     run_queue_ns: u64,
 }
@@ -37,12 +40,13 @@ impl Monitor {
     pub fn new(stats: &[Arc<Stats>], now_ns: u64) -> Self {
         let seen = |stats: &Arc<Stats>| {
             let (cpu_ns, run_queue_ns) = schedstat(stats.tid.load(Relaxed));
-            let (latency, lag) = (Counts::default(), Counts::default());
-            Seen { stats: Arc::clone(stats), latency, lag, cpu_ns, run_queue_ns }
+            let (latency, lag, wake_late) = (Counts::default(), Counts::default(), Counts::default());
+            Seen { stats: Arc::clone(stats), latency, lag, wake_late, cpu_ns, run_queue_ns }
         };
         Self {
             threads: stats.iter().map(seen).collect(),
             lag: Counts::default(),
+            wake_late: Counts::default(),
             cpu_max_1s: 0.0,
             run_queue_max_ms_1s: 0.0,
             last_ns: now_ns,
@@ -65,6 +69,7 @@ impl Monitor {
         for seen in &mut self.threads {
             seen.stats.latency.collect(&mut seen.latency, &mut latency);
             seen.stats.lag.collect(&mut seen.lag, &mut lag);
+            seen.stats.wake_late.collect(&mut seen.wake_late, &mut self.wake_late);
             let (cpu_ns, run_queue_ns) = schedstat(seen.stats.tid.load(Relaxed));
             // A thread that has ended is no longer in /proc.
             let used = cpu_ns.saturating_sub(seen.cpu_ns) as f64 / elapsed_ns;

@@ -1,10 +1,12 @@
 //! A whole run, as the main thread sees it.
+use super::asked;
 use super::control::{self, Control, Lifeline, Order};
 use super::events::Events;
 use super::findings::{Finding, Note, advice, tell};
 use super::machine;
 use super::monitor::Monitor;
 use super::priority;
+use super::pulse;
 use super::stats::Stats;
 use super::summary::{Compaction, Ending, StoppedBy};
 use super::worker::{self, Harvest, Seed};
@@ -213,8 +215,16 @@ impl Run {
         for finding in &findings {
             self.find(finding);
         }
+        if let Some(stalled) = pulse::finding(&self.stats) {
+            self.find(&stalled);
+        }
         let t_us = (drained_ns.saturating_sub(zero_ns) / 1000) as i64;
         self.tell_of_cut_sessions(monitor.sum(|s| &s.sessions_cut), t_us);
+        let tallies = harvest.iter().map(|h| &*h.tallies);
+        // Whoever ends a run before its schedule has asked for less.
+        if let (None, Some(short)) = (self.stopped_by, asked::finding(&self.plan.job, &tallies, t_us)) {
+            self.find(&short);
+        }
         let by_count = !harvest.is_empty() && harvest.iter().all(|h| h.by_count);
         let natural = if by_count { StoppedBy::Count } else { StoppedBy::Schedule };
         if self.plan.job.nice.is_some() {

@@ -85,6 +85,18 @@ pub struct Stats {
     pub lag: Histogram,
     /// Largest lag.
     pub lag_max: Gauge,
+    /// How late the thread woke, whatever it waited for.
+    pub wake_late: Histogram,
+    /// The latest that it ever did, in µs.
+    pub wake_late_max: Gauge,
+    /// When that was, in µs on the run clock.
+    pub wake_late_max_at: Gauge,
+    /// How often it stood still.
+    pub stalls: Gauge,
+    /// How long in all, in µs.
+    pub stalled_us: Gauge,
+    /// Requests that were under way then.
+    pub stalled_under_way: Gauge,
 }
 
 impl Stats {

@@ -130,6 +130,7 @@ impl Ending<'_> {
         let ratio = |x: f64| if wall_s > 0.0 { round(x / wall_s) } else { 0.0 };
         let lag = |q| self.monitor.lag.quantile(q);
         let sum = |of: &dyn Fn(&Stats) -> u64| self.stats.iter().map(|s| of(s)).sum::<u64>();
+        let most = |of: &dyn Fn(&Stats) -> u64| self.stats.iter().map(|s| of(s)).max().unwrap_or(0);
         // A run of less than a second has no whole second to look at.
         let busiest = used().map(|u| u.cpu_ns).max().unwrap_or(0) as f64 / 1e9;
         let (summary, log_bytes) =
@@ -138,7 +139,10 @@ impl Ending<'_> {
             "lag_p50_us": lag(0.5),
             "lag_p99_us": lag(0.99),
             "lag_p999_us": lag(0.999),
-            "lag_max_us": self.stats.iter().map(|s| s.lag_max.get()).max(),
+            "lag_max_us": most(&|s| s.lag_max.get()),
+            "wake_late_p99_us": self.monitor.wake_late.quantile(0.99),
+            "wake_late_max_us": most(&|s| s.wake_late_max.get()),
+            "stalled_ratio": ratio(most(&|s| s.stalled_us.get()) as f64 / 1e6),
             "not_sent": sum(&|s| s.by_outcome.of(Outcome::NotSent).get()),
             "cpu_user_s": round(user_s),
             "cpu_system_s": round(system_s),

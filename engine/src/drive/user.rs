@@ -24,6 +24,16 @@ struct Terms {
     drain_ns: u64,
 }
 
+impl Terms {
+    /// What a user that catches up has not begun when its time is over is less load than was asked for.
+    fn settle<T: Transport>(&self, worker: &Worker<T>, workload: usize, scheduled_ns: u64, off_ns: u64) {
+        let gap_ns = self.closed.mean_gap_ns();
+        if self.closed.catch_up && gap_ns > 0 {
+            worker.tallies[workload].owe(off_ns.saturating_sub(scheduled_ns), gap_ns);
+        }
+    }
+}
+
 /// Adds a task for each user of a workload that belongs to this thread. Gives how many iterations were asked for, if
 /// the workload stops by their count.
 pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, closed: &Closed) {
@@ -113,10 +123,11 @@ async fn stay<T: Transport>(
             return false;
         }
         if begin_ns >= off_ns {
+            terms.settle(worker, visitor.workload, scheduled_ns, off_ns);
             *free_ns = begin_ns;
             return true;
         }
-        worker.stats.due.add(1);
+        worker.note_due(visitor.workload);
         // Who catches up was due while it was still busy: that time is its own, and no fault of the instrument.
         let queued_ns = (begin_ns > scheduled_ns).then_some(scheduled_ns);
         let end = worker.iterate(visitor, lane, Due { scheduled_ns, queued_ns }).await;
@@ -129,6 +140,7 @@ async fn stay<T: Transport>(
             // Cut off at the end of its grace: it may come back, as a new session.
             *lane = worker.transport.lane(visitor.workload);
             visitor.session.renew();
+            terms.settle(worker, visitor.workload, scheduled_ns + terms.closed.mean_gap_ns(), off_ns);
             *free_ns = end.next_ns;
             return !worker.rt.is_cut();
         }

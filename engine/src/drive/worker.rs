@@ -1,11 +1,12 @@
 //! A load thread.
+use super::asked::Tally;
 use super::control::Control;
 use super::drafts::Drafts;
 use super::findings::{Finding, Note, advice, tell};
 use super::recorder::Recorder;
 use super::replies::Replies;
 use super::stats::Stats;
-use super::{arrivals, machine, user};
+use super::{arrivals, machine, pulse, user};
 use crate::job::Load;
 use crate::journey::Plan;
 use crate::journey::answers::Workspace;
@@ -54,6 +55,8 @@ pub struct Harvest {
     pub last_end_ns: u64,
     /// Each of its closed users or open workloads ended because the number asked for was reached.
     pub by_count: bool,
+    /// What of each workload has begun.
+    pub tallies: Box<[Tally]>,
     /// What it used.
     pub usage: machine::ThreadUsage,
 }
@@ -82,6 +85,8 @@ pub struct Worker<T: Transport> {
     pub threads: usize,
     /// Zero of the run clock.
     pub start_ns: u64,
+    /// What of each workload has begun.
+    pub tallies: Box<[Tally]>,
     live: Cell<usize>,
     begun: Cell<usize>,
     counted: Cell<usize>,
@@ -100,6 +105,7 @@ impl<T: Transport> Worker<T> {
         let threads = plan.job.threads;
         let zero = || Cell::new(0);
         let (live, begun, counted) = (zero(), zero(), zero());
+        let tallies = plan.job.workloads.iter().map(|_| Tally::default()).collect();
         Rc::new(Self {
             rt,
             plan,
@@ -112,6 +118,7 @@ impl<T: Transport> Worker<T> {
             thread,
             threads,
             start_ns,
+            tallies,
             live,
             begun,
             counted,
@@ -132,6 +139,12 @@ impl<T: Transport> Worker<T> {
     /// It has ended because the number asked for was reached.
     pub fn note_count(&self) {
         self.counted.set(self.counted.get() + 1);
+    }
+
+    /// An arrival is due, or a user begins an iteration.
+    pub fn note_due(&self, workload: usize) {
+        self.stats.due.add(1);
+        self.tallies[workload].begin();
     }
 
     /// Whether all ended like that.
@@ -190,7 +203,8 @@ pub fn main(seed: Seed) -> io::Result<Harvest> {
     machine::prepare_thread(&seed.plan.job, seed.thread, |finding| tell(&seed.notes, Note::Finding(finding)));
     let Ok(start_ns) = seed.start.recv() else {
         let log = seed.log.finish().map(Some)?;
-        return Ok(Harvest { log, last_end_ns: 0, by_count: false, usage: machine::ThreadUsage::default() });
+        let (tallies, usage) = (Box::default(), machine::ThreadUsage::default());
+        return Ok(Harvest { log, last_end_ns: 0, by_count: false, tallies, usage });
     };
     let before = machine::ThreadUsage::read(tid as u32);
     let rt = Rc::new(Reactor::new(Clock::Monotonic)?);
@@ -209,13 +223,15 @@ pub fn main(seed: Seed) -> io::Result<Harvest> {
     });
     let worker = Worker::new(rt, seed.plan, client, recorder, seed.stats, place);
     worker.listen(seed.bell, seed.control)?;
+    pulse::spawn(&worker);
     worker.populate();
     worker.run()?;
     worker.stats.connections.set(worker.transport.connections_opened());
     let usage = machine::ThreadUsage::read(tid as u32).since(&before);
     let log = worker.recorder.finish().transpose()?;
     let (last_end_ns, by_count) = (worker.recorder.last_end_ns(), worker.ended_by_count());
-    Ok(Harvest { log, last_end_ns, by_count, usage })
+    let tallies = worker.tallies.clone();
+    Ok(Harvest { log, last_end_ns, by_count, tallies, usage })
 }
 
 /// Tells of each trouble once.

@@ -32,6 +32,7 @@ _SAYS = {
 """Source of events → how its words are introduced."""
 ENGINE_SEVERITY: dict[str, Literal["info", "warning", "serious"]] = {
     "compact_failed": "serious",
+    "count_not_reached": "warning",
     "cpu_bound": "warning",
     "cpus_not_permitted": "warning",
     "debug_build": "serious",
@@ -49,6 +50,7 @@ ENGINE_SEVERITY: dict[str, Literal["info", "warning", "serious"]] = {
     "records_lost": "serious",
     "sessions_cut": "info",
     "source_address_failed": "serious",
+    "stalled": "warning",
     "template_failed": "warning",
     "tls_failed": "warning",
 }

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+import numpy.typing as npt
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +19,8 @@ import pyarrow.dataset as ds
 
 from towtank.campaign import machine
 from towtank.campaign.validity import EVENT_KINDS, REASONS, Observation
+from towtank.design.journey_shape import fewest_requests, makes_one_request
+from towtank.design.model import OpenLoad, Workload
 from towtank.load.engine import COMPACT_FAILED, Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
@@ -67,14 +71,13 @@ def of_self(done: Done) -> Iterator[Observation]:
     """What the engine measured about itself."""
     own = done.self_
     yield Observation("engine_late", float(own.get("lag_p99_us") or 0) / 1000)
+    yield Observation("engine_stalled", float(own.get("stalled_ratio") or 0))
     yield Observation("engine_short_of_cpu", float(own.get("run_queue_wait_ratio") or 0))
     busiest = own.get("cpu_cores_max_1s") or 0
     yield Observation("engine_cpu_bound", float(max(busiest) if isinstance(busiest, list) else busiest))
 
 
-def of_engine(
-    done: Done, findings: Sequence[Mapping[str, Any]], ready: Ready, *, one_step: bool
-) -> Iterator[Observation]:
+def of_engine(done: Done, findings: Sequence[Mapping[str, Any]], ready: Ready) -> Iterator[Observation]:
     """What the engine says of itself, checked against what it wrote."""
     yield from of_self(done)
     scarce = [finding for finding in findings if finding.get("name") in _RESOURCE_FINDINGS]
@@ -85,15 +88,60 @@ def of_engine(
         yield Observation("template_failed", 1, str(template.get("message", "")))
     if ready.build.get("profile") != "release":
         yield Observation("debug_build")
-    rows, due = int(done.counts.get("rows") or 0), done.counts.get("due")
-    if due is not None:
-        missing = abs(int(due) - rows) if one_step else max(0, int(due) - rows)
-        yield Observation("arrivals_unaccounted", missing)
+    rows = int(done.counts.get("rows") or 0)
     on_disk = sum(int(file.get("rows") or 0) for file in done.files)
     yield Observation("records_lost", abs(rows - on_disk))
     failed = [f for f in findings if f.get("name") in _RECORD_FINDINGS]
     if failed and rows == on_disk:
         yield Observation("records_lost", 1, str(failed[0].get("message", "")))
+
+
+def of_arrivals(done: Done, driven: Iterable[Workload], requests: Path) -> Iterator[Observation]:
+    """Whether what was due has rows; nothing is said where a journey may rightly lead to no request.
+
+    Rows of several steps would hide an arrival that has none, so arrivals of open load are counted in the records.
+
+    Parameters
+    ----------
+    done : Done
+    driven : iterable of Workload
+        All that was driven.
+    requests : Path
+        The records; where there are none, `records_lost` tells it.
+    """
+    workloads, due = tuple(driven), done.counts.get("due")
+    if due is None or not workloads or any(fewest_requests(w) < 1 for w in workloads):
+        return
+    due, rows = int(due), int(done.counts.get("rows") or 0)
+    if all(makes_one_request(w.journey) for w in workloads):
+        yield Observation("arrivals_unaccounted", abs(due - rows))
+    elif not all(isinstance(w.load, OpenLoad) for w in workloads):
+        yield Observation("arrivals_unaccounted", max(0, due - rows))
+    elif requests.exists():
+        # cut off while it thought, before its first request
+        cut = int(done.counts.get("sessions_cut") or 0)
+        seen = arrivals_in(requests)
+        yield Observation("arrivals_unaccounted", max(seen - due, due - cut - seen, 0))
+
+
+def arrivals_in(requests: Path) -> int:
+    """Count the arrivals of open load that have a row, streaming; a byte for each is in memory."""
+    seen: dict[str, npt.NDArray[np.bool_]] = {}
+    columns = {"workload": ds.field("workload").cast("string"), "user": ds.field("user")}
+    for batch in ds.dataset(requests, format="parquet").to_batches(columns=columns):
+        if batch.num_rows == 0:
+            continue
+        users = batch.column("user").to_numpy()
+        names = batch.column("workload").dictionary_encode()
+        codes = names.indices.to_numpy()
+        for code, name in enumerate(names.dictionary.to_pylist()):
+            own = users[codes == code]
+            known = seen.get(name, np.zeros(0, bool))
+            if (beyond := int(own.max()) + 1 - len(known)) > 0:
+                known = np.concatenate([known, np.zeros(max(beyond, len(known)), bool)])
+            known[own] = True
+            seen[name] = known
+    return sum(int(known.sum()) for known in seen.values())
 
 
 def of_window(outcomes: Outcomes) -> Iterator[Observation]:

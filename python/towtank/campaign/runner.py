@@ -28,7 +28,7 @@ from towtank.campaign.stopping import StopRequest
 from towtank.campaign.validity import Observation, judge
 from towtank.clock import RunClock
 from towtank.design.foreign import ForeignWorkload
-from towtank.design.journey_shape import longest_timeout_s, makes_one_request
+from towtank.design.journey_shape import longest_timeout_s
 from towtank.design.model import TreatmentSpec
 from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
@@ -346,9 +346,9 @@ class _Attempt:
         found: list[Observation] = []
         outcomes = evidence.Outcomes()
         if seen.done is not None and seen.ready is not None:
+            found += evidence.of_engine(seen.done, seen.findings, seen.ready)
             driven = self._spec.driven.values()
-            one_step = bool(driven) and all(makes_one_request(w.journey) for w in driven)
-            found += evidence.of_engine(seen.done, seen.findings, seen.ready, one_step=one_step)
+            found += evidence.of_arrivals(seen.done, driven, self._writer.layout.requests)
         if seen.during is not None and seen.settled is not None:
             found += evidence.of_machine(seen.settled.baseline, seen.during, self._targets.values())
         if window is not None and seen.observed is not None:

@@ -112,6 +112,13 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "give the engine a core of its own (generator: {cpus: [...]}) or priority (nice: -10), or lower the rate",
     ),
     ReasonKind(
+        "engine_stalled", "instrument", 0.0, 0.01, "ratio",
+        "share of the load's time in which the engine stood still (woke 100 ms or more late); what was under way then "
+        "seems to have taken so much longer",
+        "the engine stood still for {value} of the load's time (limit {threshold})",
+        "find what stopped or froze it: a signal, a CPU limit of its container, a machine that was suspended",
+    ),
+    ReasonKind(
         "engine_short_of_cpu", "instrument", 0.05, 0.20, "ratio",
         "share of the load's time in which the engine's busiest thread was runnable but waited for a CPU",
         "the engine waited for a CPU for {value} of the time (limit {threshold})",

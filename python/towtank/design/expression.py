@@ -44,7 +44,7 @@ MAX_DEPTH = 30
 """Nesting inside one expression."""
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?![A-Za-z_0-9.]))"
+    r"\s*(?:(?P<number>(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_0-9.]))"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<text>'[^']*'|\"[^\"]*\")"
     r"|(?P<operator>//|<=|>=|==|!=|[-+*/%()<>,]))",

@@ -93,6 +93,12 @@ def makes_one_request(journey: Journey, iterations: float = 1.0) -> bool:
     return low == high == 1
 
 
+def fewest_requests(workload: Workload) -> float:
+    """Requests that an iteration makes at least, on average over a session."""
+    anew = not isinstance(workload.load, ClosedLoad) or workload.load.session == "iteration"
+    return steps_per_iteration(workload.journey, 1.0 if anew else math.inf)[0]
+
+
 def pauses_s(journey: Journey) -> tuple[float, float]:
     """Waits of an iteration that are steps of their own: at least on average, and at most."""
     return _pauses(journey.steps)

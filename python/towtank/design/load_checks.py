@@ -7,7 +7,7 @@ import resource
 
 from towtank.design.journey import requests_of
 from towtank.design.journey_shape import connections_held, longest_timeout_s
-from towtank.design.load_shape import duration_s, ends_in_warmup, peak, stops_by_count
+from towtank.design.load_shape import LONGEST_S, duration_s, ends_in_warmup, peak, stops_by_count
 from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
 from towtank.design.tree import Mapping, Scalar, Sequence
@@ -18,7 +18,6 @@ EPHEMERAL_PORTS = 28_000
 """Linux's default range 32768–60999 holds 28,232 local ports towards one address."""
 RESERVED_DESCRIPTORS = 200
 """Files that the engine needs besides its connections."""
-LONGEST_S = 7 * 86400.0
 MOST_ARRIVALS = 10**10
 
 
@@ -48,7 +47,7 @@ def check_workload(node: Mapping, workload: Workload, path: Path, problems: Prob
         problems.add(
             node.key_place("load"),
             joined(load_path),
-            f"the load lasts {format_duration(total)}; at most 7 days are allowed",
+            f"the load lasts {format_duration(total)}; at most {LONGEST_S / 86400:g} days are allowed",
         )
     if isinstance(load, OpenLoad):
         _check_in_flight(load_node, load, workload, load_path, problems)

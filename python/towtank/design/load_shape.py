@@ -16,9 +16,13 @@ from towtank.design.load_model import Sine
 from towtank.design.model import ClosedLoad, Journey, Load, OpenLoad, Workload
 from towtank.design.think import longest_s, mean_s
 
+_HALVINGS = 60
+"""Of the longest load: less than a nanosecond is left."""
 AnyLoad = Load | ForeignLoad
 """A load model of ours, or one that another tool makes."""
 
+LONGEST_S = 7 * 86400.0
+"""No load lasts longer."""
 COUNT_BOUND_S = 3600.0
 """Upper bound in time of a load that stops by count and names no duration."""
 
@@ -182,6 +186,26 @@ def _arrivals_until(load: OpenLoad, end_s: float) -> float:
         arrivals += piece.area_to(min(max(end_s, 0.0), piece.duration_s))
         end_s -= piece.duration_s
     return arrivals
+
+
+def measured_s(load: AnyLoad) -> tuple[float, float]:
+    """Measured window: from the end of the warm-up to the end of the load.
+
+    Even arrivals that stop by count end it with the last one; it is not known where other loads that stop by count do.
+    """
+    end = duration_s(load)
+    if not isinstance(load, OpenLoad) or load.max_arrivals is None or load.falls != "uniform":
+        return load.warmup, end
+    if _arrivals_until(load, end) <= load.max_arrivals - 1:
+        return load.warmup, end
+    before, after = 0.0, end
+    for _ in range(_HALVINGS):
+        middle = (before + after) / 2
+        if _arrivals_until(load, middle) > load.max_arrivals - 1:
+            after = middle
+        else:
+            before = middle
+    return load.warmup, after
 
 
 def expected_arrivals(load: AnyLoad) -> float | None:

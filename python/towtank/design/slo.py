@@ -48,7 +48,9 @@ def read_bound(name: str, value: str) -> float:
         The bound has not its unit.
     """
     unit = variable(name).unit
-    return _READERS[unit](float(value) if unit in ("count", "bytes_per_s") and value.isdecimal() else value)
+    return _READERS[unit](
+        float(value) if unit in ("count", "bytes_per_s") and value.isascii() and value.isdecimal() else value
+    )
 
 
 def check_variable(name: str, place: Place, path: str, workloads: Container[str], problems: Problems) -> bool:

@@ -19,7 +19,7 @@ from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
 from towtank.design.journey import requests_of
 from towtank.design.load_checks import check_workload
-from towtank.design.load_shape import duration_s
+from towtank.design.load_shape import measured_s
 from towtank.design.model import Feed, Fixture, Reset, TreatmentSpec, Workload
 from towtank.design.named_files import NamedFiles
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
@@ -228,16 +228,16 @@ class Sections:
         """What is measured is the time in which all of them are."""
         if len(workloads) < 2:
             return
-        late = max(workloads, key=lambda name: workloads[name].load.warmup)
-        short = min(workloads, key=lambda name: duration_s(workloads[name].load))
-        warmup, end = workloads[late].load.warmup, duration_s(workloads[short].load)
-        if late != short and warmup >= end:
+        windows = {name: measured_s(workload.load) for name, workload in workloads.items()}
+        late = max(windows, key=lambda name: windows[name][0])
+        short = min(windows, key=lambda name: windows[name][1])
+        if late != short and windows[late][0] >= windows[short][1]:
             path: Path = ("workloads", late, "load")
             self._context.problems.add(
                 self._context.holder(path),
                 joined(path),
-                f"its warm-up takes {format_duration(warmup)}, and {short!r}, which is driven at the same time, "
-                f"lasts {format_duration(end)}: there is no time in which both are measured",
+                f"it is measured {_window(windows[late])}, and {short!r}, which is driven at the same time, "
+                f"{_window(windows[short])}: there is no time in which both are measured",
                 "shorten the warm-up, or let the other load last longer",
             )
 
@@ -310,6 +310,11 @@ class Sections:
                 f"deployment {deployment!r} has no target {target.text!r}; it has {listing(known)}",
                 nearest(target.text, known),
             )
+
+
+def _window(measured: tuple[float, float]) -> str:
+    start, end = measured
+    return f"from {format_duration(start)} to {format_duration(end)}"
 
 
 def _read_workload(node: Node, path: Path, context: FileContext, library: Library) -> Driven | None:

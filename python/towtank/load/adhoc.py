@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ValidationError
 
 import towtank
+from towtank.design.load_shape import LONGEST_S as MOST_DURATION_S
 from towtank.design.model import ClosedLoad, Generator, Journey, OpenLoad, Request, Workload
 from towtank.design.request_model import Body
 from towtank.load.adhoc_url import Address, AdhocError, read_address, shown
@@ -33,7 +34,6 @@ LONGEST_TIMEOUT_S = 1800.0
 LOWEST_RATE_PER_USER_PER_S, HIGHEST_RATE_PER_USER_PER_S = 1e-6, 1e6
 """The engine's own bounds."""
 LONGEST_S = 24 * 3600.0
-MOST_DURATION_S = 7 * 86400.0
 POISSON_SPARE = 40.0
 """Times 1 + √n more arrivals than n make it as good as certain (all but 10⁻¹⁵) that n are due in time."""
 MOST_SEED = 2**64 - 1

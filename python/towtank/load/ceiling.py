@@ -21,6 +21,7 @@ from towtank.errors import EngineError
 from towtank.load.binary import EngineBuild
 from towtank.load.echo import EchoServer
 from towtank.load.engine import Done, EngineProcess, flush_timeout_s
+from towtank.load.summary import OUTCOME_WORDS
 from towtank.platforms.base import Cancelled
 from towtank.units import format_ratio
 
@@ -123,10 +124,7 @@ def measure_ceiling(
         server_cores = (server.cpu_s() - before_s) / CLOSED_S
         rate = _answered(closed.done) / CLOSED_S
         if rate < 1:
-            raise EngineError(
-                f"the engine got no answer from its own server: {dict(closed.done.counts)}",
-                hint="is loopback traffic blocked, or is every core busy? `towtank doctor` looks",
-            )
+            raise _unanswered(closed.done, server.port)
         probes: list[Probe] = []
         for asked in _search(rate, probes):
             if time.monotonic() > deadline:
@@ -224,6 +222,17 @@ class _Bench:
 
 def _answered(done: Done) -> int:
     return int(done.counts["by_outcome"].get("answered", 0))
+
+
+def _unanswered(done: Done, port: int) -> EngineError:
+    """Say what became of the requests instead; the most frequent end first."""
+    ends = sorted(done.counts["by_outcome"].items(), key=lambda pair: -pair[1])
+    said = ", ".join(f"{count:,} × {OUTCOME_WORDS.get(outcome, outcome)}" for outcome, count in ends)
+    return EngineError(
+        f"the engine got fewer than one answer a second from its own server on 127.0.0.1:{port} in a load of "
+        f"{CLOSED_S:g} s, so there is no ceiling to tell: {said or 'nothing was sent'}",
+        hint="let traffic on loopback pass (a firewall?), free a core, and measure again; `towtank doctor` looks",
+    )
 
 
 def _job(folder: Path, port: int, core: int, load: dict[str, Any]) -> dict[str, Any]:

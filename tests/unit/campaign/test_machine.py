@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from support import small_study
@@ -17,7 +19,7 @@ from towtank.campaign.evidence import Outcomes
 from towtank.campaign.settle import settle
 from towtank.campaign.stopping import StopRequest
 from towtank.campaign.validity import judge
-from towtank.design.model import Settle
+from towtank.design.model import Settle, Workload
 from towtank.errors import Interrupted
 from towtank.load.binary import EngineBuild
 from towtank.load.engine import Done, Ready
@@ -129,20 +131,74 @@ def done(**changes):
 READY = Ready("0.1", {"profile": "release"}, "epoll", 1, 1, 100)
 
 
+@pytest.mark.parametrize(("ratio", "verdict"), [(0, "valid"), (0.002, "suspect"), (0.4, "invalid")])
+def test_an_engine_that_stood_still_is_no_good_instrument(ratio, verdict):
+    judged = judge(evidence.of_engine(done(stalled_ratio=ratio), [], READY, one_step=True))
+    assert judged.instrument == verdict
+    assert [r.name for r in judged.instrument_reasons] == ["engine_stalled"] * (verdict != "valid")
+
+
 def test_a_good_engine_is_valid():
-    found = observed(evidence.of_engine(done(), [], READY, one_step=True))
+    found = observed(evidence.of_engine(done(), [], READY))
     assert found["engine_late"] == 0.04
     assert found["engine_cpu_bound"] == 0.4
-    assert found["arrivals_unaccounted"] == 0
     assert found["records_lost"] == 0
 
 
-@pytest.mark.parametrize(
-    ("rows", "one_step", "missing"), [(99, True, 1), (101, True, 1), (150, False, 0), (99, False, 1)]
-)
-def test_every_arrival_must_have_a_row(rows, one_step, missing):
-    found = observed(evidence.of_engine(done(counts={"rows": rows}), [], READY, one_step=one_step))
-    assert found["arrivals_unaccounted"] == missing
+ONE = [{"name": "a"}]
+TWO = [{"name": "a"}, {"name": "b"}]
+MAYBE = [{"if": {"condition": "{{ iteration > 0 }}", "steps": ONE}}]
+OPEN = {"model": "open", "rate": "100/s", "duration": "1s"}
+CLOSED = {"model": "closed", "users": 2, "duration": "1s"}
+
+
+def workload(steps, load=OPEN):
+    return Workload.model_validate({"load": load, "journey": {"steps": steps}})
+
+
+def records(path, *pairs):
+    columns = {
+        "workload": pa.array([name for name, _ in pairs]),
+        "user": pa.array([user for _, user in pairs], pa.int32()),
+    }
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def missing(tmp_path, driven, pairs, **counts):
+    counts = {"due": 100, "rows": len(pairs), **counts}
+    path = records(tmp_path / "requests.parquet", *pairs)
+    return observed(evidence.of_arrivals(done(counts=counts), driven, path)).get("arrivals_unaccounted")
+
+
+@pytest.mark.parametrize(("rows", "found"), [(99, 1), (100, 0), (101, 1)])
+def test_every_arrival_of_one_step_has_one_row(tmp_path, rows, found):
+    assert missing(tmp_path, [workload(ONE)], [("w", user) for user in range(rows)]) == found
+
+
+def test_rows_of_several_steps_do_not_hide_an_arrival_without_one(tmp_path):
+    two_each = [("w", user) for user in range(100) for _ in TWO]
+    assert missing(tmp_path, [workload(TWO)], two_each) == 0
+    assert missing(tmp_path, [workload(TWO)], two_each[2:]) == 1  # 198 rows of 99 arrivals
+    assert missing(tmp_path, [workload(TWO)], two_each[6:], sessions_cut=2) == 1
+    assert missing(tmp_path, [workload(TWO)], [*two_each, ("w", 200)]) == 1  # nobody was due there
+
+
+def test_arrivals_of_workloads_side_by_side_are_counted_apart(tmp_path):
+    both = [(name, user) for name in ("v", "w") for user in range(50) for _ in TWO]
+    driven = [workload(TWO), workload(TWO)]
+    assert missing(tmp_path, driven, both) == 0
+    assert missing(tmp_path, driven, both[:-2]) == 1
+
+
+def test_a_closed_load_has_a_row_for_an_iteration_at_least(tmp_path):
+    rows = [("w", 0)] * 99
+    assert missing(tmp_path, [workload(TWO, CLOSED)], rows) == 1
+    assert missing(tmp_path, [workload(TWO, CLOSED)], rows * 2) == 0
+
+
+def test_an_arrival_that_may_lead_to_no_request_may_have_no_row(tmp_path):
+    assert missing(tmp_path, [workload(MAYBE)], [("w", 1)]) is None
 
 
 def test_findings_of_the_engine_count():
@@ -150,7 +206,7 @@ def test_findings_of_the_engine_count():
         {"name": "out_of_ports", "message": "no port"},
         {"name": "record_write_failed", "message": "full"},
     ]
-    found = observed(evidence.of_engine(done(), findings, READY, one_step=True))
+    found = observed(evidence.of_engine(done(), findings, READY))
     assert found["engine_out_of_resources"] == 1
 
 
@@ -205,7 +261,7 @@ def test_nobody_answered():
 def test_requests_that_the_engine_could_not_send_are_its_own_fault(finding, reason):
     done = Done({"due": 1, "rows": 1}, {}, {}, [{"rows": 1}], "schedule")
     ready = Ready("0", {"profile": "release"}, "fake", 1, 1, 1)
-    seen = list(evidence.of_engine(done, [{"name": finding, "message": "so"}], ready, one_step=True))
+    seen = list(evidence.of_engine(done, [{"name": finding, "message": "so"}], ready))
     assert next(o.detail for o in seen if o.name == reason) == "so"
     assert judge(seen).instrument == "invalid"
 

@@ -123,6 +123,20 @@ def test_loads_that_are_never_measured_together_are_refused(tmp_path, monkeypatc
     short = FILE.replace("duration: 20s", "duration: 1s")
     monkeypatch.setitem(globals(), "FILE", short)
     (said,) = problems(tmp_path)
-    assert "its warm-up takes 2 s, and 'wiki'" in said
-    assert "lasts 1 s" in said
+    assert said.startswith("12:5: workloads.shop.load: it is measured from 2 s to 10 s, and 'wiki'")
+    assert "at the same time, from 0 s to 1 s: there is no time" in said
     assert "shorten the warm-up" in said
+
+
+@pytest.mark.parametrize(("arrivals", "refused"), [(11, True), (20, True), (22, False), (10_000, False)])
+def test_a_count_ends_even_arrivals_before_their_duration(tmp_path, monkeypatch, arrivals, refused):
+    """At 10/s the 21st and last arrival is due after 2 s, when the measurement of the other begins."""
+    by_count = f"{{{{model: open, rate: 10/s, max_arrivals: {arrivals}}}}}"
+    short = FILE.replace("{{model: closed, users: 3, duration: 20s}}", by_count)
+    assert short != FILE
+    monkeypatch.setitem(globals(), "FILE", short)
+    if refused:
+        (said,) = problems(tmp_path)
+        assert f"from 0 s to {(arrivals - 1) / 10:g} s: there is no time" in said
+    else:
+        plan(tmp_path)

@@ -13,6 +13,7 @@ from towtank.errors import EngineError, Interrupted
 from towtank.load import ceiling, engine_build, find_engine
 from towtank.load.ceiling import Probe, advice, bottleneck, highest, measure_ceiling
 from towtank.load.echo import EchoServer
+from towtank.load.engine import Done
 
 
 def probe(rate, *, on_time):
@@ -104,6 +105,22 @@ def test_an_engine_that_cannot_serve_is_said(tmp_path):
         EchoServer(old, core=None, token="t"),
     ):
         pass
+
+
+def test_a_server_that_does_not_answer_is_told_in_words():
+    by_outcome = {"timeout:first_byte": 64, "refused": 1_200}
+    done = Done({"due": 1_264, "rows": 1_264, "by_outcome": by_outcome}, {}, {}, [], "schedule")
+    error = ceiling._unanswered(done, 8123)
+    assert "127.0.0.1:8123" in error.message
+    assert "1,200 × connection refused, 64 × timeout waiting for the first byte" in error.message
+    assert "{" not in error.message
+    assert "loopback" in error.hint
+
+
+def test_a_closed_load_without_answers_ends_the_measurement(hurried, monkeypatch):
+    monkeypatch.setattr(ceiling, "_answered", lambda done: 0)
+    with pytest.raises(EngineError, match="fewer than one answer a second from its own server"):
+        measure_ceiling(engine_build(find_engine()), cancelled=lambda: None)
 
 
 @pytest.fixture

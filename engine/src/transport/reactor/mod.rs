@@ -32,6 +32,8 @@ const RUNS: usize = 1024;
 /// The kernel may end a long wait late by up to a thousandth of it (its own rule for select, poll and epoll): a wait
 /// longer than this is cut short by more than that and then finished by a second, short one.
 const LONG_WAIT_NS: u64 = 20_000_000;
+/// A timer that is later than this says that the loop itself was away: stopped, frozen, or without a CPU.
+const AWAY_NS: u64 = 20_000_000;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -135,7 +137,7 @@ impl Reactor {
     /// Runs until `done` says so; it is asked whenever nothing else is to be done.
     pub fn run(&self, done: impl Fn() -> bool) -> io::Result<()> {
         loop {
-            let all_ran = self.run_ready();
+            let all_ran = self.run_ready()?;
             if all_ran && done() {
                 return Ok(());
             }
@@ -146,21 +148,38 @@ impl Reactor {
                 self.wait(timeout_ns)?;
             }
             self.now();
-            self.fire_timers();
+            self.fire_timers()?;
         }
     }
 
     /// Runs what is ready; false if there is more of it than is good for those who wait.
-    fn run_ready(&self) -> bool {
+    fn run_ready(&self) -> io::Result<bool> {
         for _ in 0..RUNS {
-            let Some(id) = self.ready.borrow_mut().pop_front() else { return true };
+            let Some(id) = self.ready.borrow_mut().pop_front() else { return Ok(true) };
             self.poll(id);
             // What became due while tasks ran goes first: an arrival does not wait for a batch of answers.
             if self.sleeps.borrow().next() <= self.now.get() {
-                self.fire_timers();
+                self.fire_timers()?;
             }
         }
-        false
+        Ok(false)
+    }
+
+    /// What came in while the loop was away was in time, and goes before the timers that say that its time is over.
+    fn catch_up(&self) -> io::Result<()> {
+        self.look()?;
+        let count = self.ready.borrow().len();
+        for _ in 0..count.min(RUNS) {
+            let Some(id) = self.ready.borrow_mut().pop_front() else { break };
+            self.poll(id);
+        }
+        Ok(())
+    }
+
+    /// Takes in all that sockets have to say, without waiting.
+    fn look(&self) -> io::Result<()> {
+        while !self.clock.is_virtual() && self.wait(Some(0))? == wait::EVENTS {}
+        Ok(())
     }
 
     fn poll(&self, id: TaskId) {
@@ -178,8 +197,15 @@ impl Reactor {
         }
     }
 
-    fn fire_timers(&self) {
+    fn fire_timers(&self) -> io::Result<()> {
         let now = self.now.get();
+        let (sleep, deadline) = (self.sleeps.borrow().next(), self.deadlines.borrow().next());
+        if now.saturating_sub(sleep.min(deadline)) > AWAY_NS {
+            self.catch_up()?;
+        } else if deadline <= now {
+            // The last wait may have been interrupted before it saw anything, or be long over.
+            self.look()?;
+        }
         let mut ready = self.ready.borrow_mut();
         self.deadlines.borrow_mut().fire(now, |task| ready.push_front(task));
         let mut first = VecDeque::new();
@@ -187,6 +213,7 @@ impl Reactor {
         while let Some(task) = first.pop_back() {
             ready.push_front(task);
         }
+        Ok(())
     }
 
     /// Time until the next timer; `None` if there is none.
@@ -195,7 +222,8 @@ impl Reactor {
         (next < u64::MAX).then(|| next.saturating_sub(self.now()))
     }
 
-    fn wait(&self, timeout_ns: Option<u64>) -> io::Result<()> {
+    /// Waits for events, and gives how many there were.
+    fn wait(&self, timeout_ns: Option<u64>) -> io::Result<usize> {
         let timeout_ns = timeout_ns.map(|ns| if ns > LONG_WAIT_NS { ns - ns / 250 } else { ns });
         let mut sockets = self.sockets.borrow_mut();
         let mut ready = self.ready.borrow_mut();

@@ -78,3 +78,50 @@ fn deadlines_that_move_on_leave_one_entry() {
     heap.fire(8000, |task| woken.push(task));
     assert_eq!((woken.len(), heap.next()), (1, u64::MAX));
 }
+
+/// What a wait gives whose answer came in time, while the loop was away beyond its deadline and a sleep.
+fn answered_while_away(wait: impl AsyncFn(Rc<Reactor>, Rc<Bell>, u64) -> Wait + 'static) -> Wait {
+    let rt = reactor(Clock::Monotonic);
+    let bell = Rc::new(Bell::new().expect("eventfd"));
+    let (end, at_ns) = (Rc::new(Cell::new(None)), rt.now() + 10_000_000);
+    let (rt2, bell2, end2) = (Rc::clone(&rt), Rc::clone(&bell), Rc::clone(&end));
+    rt.spawn(async move { end2.set(Some(wait(rt2, bell2, at_ns).await)) });
+    // A sleep that is over when the loop comes back lets it look at its timers before it asks for events.
+    let rt2 = Rc::clone(&rt);
+    rt.spawn(async move {
+        rt2.sleep_until(at_ns).await;
+    });
+    let rt2 = Rc::clone(&rt);
+    rt.spawn(async move {
+        rt2.sleep_until(at_ns - 8_000_000).await;
+        bell.ring();
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        rt2.now();
+    });
+    rt.run(|| end.get().is_some()).expect("run");
+    end.get().expect("it has ended")
+}
+
+#[test]
+fn an_answer_that_came_while_the_loop_was_away_is_no_timeout() {
+    let end = answered_while_away(async |rt, bell, at_ns| {
+        let id = bell.register(&rt).expect("epoll");
+        rt.socket(id, Interest::Read, at_ns).await
+    });
+    assert_eq!(end, Wait::Ready);
+}
+
+#[test]
+fn nor_is_one_that_another_task_reads() {
+    let end = answered_while_away(async |rt, bell, at_ns| {
+        let (read, me) = (Rc::new(Cell::new(false)), rt.current());
+        let (rt2, read2) = (Rc::clone(&rt), Rc::clone(&read));
+        rt.spawn(async move {
+            let id = bell.register(&rt2).expect("epoll");
+            read2.set(bell.heard(&rt2, id).await == Wait::Ready);
+            rt2.wake(me);
+        });
+        rt.until(at_ns, || read.get()).await
+    });
+    assert_eq!(end, Wait::Ready);
+}

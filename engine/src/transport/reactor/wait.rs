@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::io;
 
 /// Events taken from the kernel at once.
-const EVENTS: usize = 512;
+pub const EVENTS: usize = 512;
 
 /// An epoll instance and room for its events.
 pub struct Waiter {
@@ -33,8 +33,8 @@ impl Waiter {
         Self { epoll, events, has_pwait2: Cell::new(true) }
     }
 
-    /// Waits for events until the timeout; calls `take` for each.
-    pub fn wait(&mut self, timeout_ns: Option<u64>, take: impl FnMut(Event)) -> io::Result<()> {
+    /// Waits for events until the timeout; calls `take` for each, and gives their number.
+    pub fn wait(&mut self, timeout_ns: Option<u64>, take: impl FnMut(Event)) -> io::Result<usize> {
         let timeout = timeout_ns
             .map(|ns| Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ });
         let count =
@@ -51,7 +51,7 @@ impl Waiter {
             },
         };
         self.events[..count].iter().map(|e| Event { flags: e.events, data: e.u64 }).for_each(take);
-        Ok(())
+        Ok(count)
     }
 
     fn pwait2(&mut self, timeout: Option<&Timespec>) -> io::Result<usize> {

@@ -22,7 +22,8 @@ MOST_ROWS = 1_000_000
 """hey keeps the first million answers of a run and forgets the others."""
 _COLUMNS = {
     "response-time": Column("time"), "DNS+dialup": Column("number"), "DNS": Column("number"),
-    "Response-read": Column("time"), "status-code": Column("whole", most=MOST_STATUS), "offset": Column("time"),
+    "Request-write": Column("number"), "Response-delay": Column("number"), "Response-read": Column("time"),
+    "status-code": Column("whole", most=MOST_STATUS), "offset": Column("time"),
 }  # fmt: skip
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
+_DIGITS = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ((11, 1_000_000.0, 1_000_000), (14, 1_000.0, 1_000), (17, 1.0, 1), (20, 1e-3, 1))
 """(Fewer digits before the point than this, µs a unit, precision in µs.)"""
@@ -38,7 +40,7 @@ def instant_us(text: str) -> tuple[int, int]:
     if "T" in text:
         return epoch_us(text), 1
     whole = text.partition(".")[0]
-    if not whole.isdecimal():
+    if _DIGITS.fullmatch(text) is None:
         raise ValueError(f"{text[:40]!r} is no instant")
     for digits, scale, precision in _UNITS:
         if len(whole) < digits:

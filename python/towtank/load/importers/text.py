@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 from towtank.load.importers.base import refuse
+from towtank.units import parse_number, parse_whole
 
 _BLOCK_BYTES = 4 << 20
 """Arrow reads this much at a time; a longer line is no line of these formats."""
@@ -29,6 +30,8 @@ MOST_STATUS = 999
 Kind = Literal["time", "number", "whole", "text"]
 """A time is a number from 0 to `MOST`, in whatever unit; a whole number is never negative either."""
 MOST = 1e12
+MOST_WHOLE = 2.0**63 - 1024
+"""The largest float that a whole number of 64 bits can be."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Column:
         if not value:
             return None if self.optional else "is empty"
         try:
-            number = float(value) if self.kind != "whole" else int(value)
+            number = parse_whole(value) if self.kind == "whole" else parse_number(value)
         except ValueError:
             return f"is {value[:40]!r}, which is no {'whole ' if self.kind == 'whole' else ''}number"
         if self.accepts(number, number):
@@ -72,7 +75,7 @@ class Column:
 
     @property
     def _most(self) -> float:
-        return MOST if self.kind == "time" else self.most
+        return MOST if self.kind == "time" else min(self.most, MOST_WHOLE)
 
 
 class Bytes(io.RawIOBase):
@@ -89,7 +92,6 @@ class Bytes(io.RawIOBase):
         self.lines = 0
         """Line ends so far."""
         self._last = b"\n"
-        self._begun = False
         self._begun = False
         try:
             if path.exists() and not path.is_file() and not path.is_dir():

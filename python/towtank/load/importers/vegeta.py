@@ -30,6 +30,7 @@ NAMES = (
 _COLUMNS = {
     "timestamp": Column("whole"), "code": Column("whole", most=MOST_STATUS), "latency": Column("whole"),
     "bytes_out": Column("whole"), "bytes_in": Column("whole"), "error": Column("text"),
+    "seq": Column("whole"),
 }  # fmt: skip
 _ADDRESSES = {"method": Column("text"), "url": Column("text")}
 OLD_COLUMNS = 9

@@ -1,6 +1,8 @@
 """Files that are cut off, damaged, or something else: refused with their line, and why."""
 
+import csv
 import gzip
+import io
 import json
 import os
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from towtank.errors import ExitCode, ForeignFileError
 from towtank.load.importers import FORMATS, open_file
+from towtank.load.importers.instants import instant_us
 
 DATA = Path(__file__).parents[3] / "data" / "imports"
 CSV = [
@@ -75,6 +78,13 @@ def test_a_gzip_that_is_cut_off_is_refused(tmp_path, tool, name):
         ("oha", "oha.csv", 6, "2e2", "column 7 (status) is '2e2', which is no whole number"),
         ("locust", "locust.csv", 0, "inf", "column 1 (timestamp) is 'inf'"),
         ("vegeta", "vegeta.csv", 2, "1.5", "column 3 (latency) is '1.5', which is no whole number"),
+        ("hey", "hey.csv", 3, "x", "column 4 (Request-write) is 'x', which is no number"),
+        ("hey", "hey.csv", 4, "<b>", "column 5 (Response-delay) is '<b>', which is no number"),
+        ("hey", "hey.csv", 0, "1_0", "column 1 (response-time) is '1_0', which is no number"),
+        ("hey", "hey.csv", 6, "２００", "column 7 (status-code) is '２００', which is no whole number"),
+        ("hey", "hey.csv", 6, "+200", "column 7 (status-code) is '+200', which is no whole number"),
+        ("locust", "locust.csv", 4, "1_0", "column 5 (response_length) is '1_0', which is no whole number"),
+        ("vegeta", "vegeta.csv", 2, "9" * 20, "column 3 (latency) is '99999999999999999999'; allowed are"),
         ("k6", "k6.csv", 2, "x", "column 3 (metric_value) is 'x'"),
     ],
 )
@@ -88,6 +98,17 @@ def test_a_wrong_value_is_named_with_line_and_column(tmp_path, tool, name, colum
     said = refusal(tool, path)
     assert f"{path}:4:" in said
     assert words in said
+
+
+def test_a_column_that_makes_no_row_is_looked_at_too(tmp_path):
+    path = tmp_path / "vegeta.csv"
+    first, second, *rest = (DATA / "vegeta.csv").read_text().splitlines()
+    cells = next(csv.reader([second]))
+    cells[8] = "1_0"
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerow(cells)
+    path.write_text("\n".join([first, written.getvalue().rstrip("\n"), *rest]) + "\n")
+    assert f"{path}:2: column 9 (seq) is '1_0', which is no whole number" in refusal("vegeta", path)
 
 
 @pytest.mark.parametrize(("tool", "name"), CSV)
@@ -223,3 +244,11 @@ def test_a_status_that_is_none_names_its_line(tmp_path):
     assert f"{path}:2: column 7 (status-code) is '99999999999'; allowed are numbers from 0 to 999" in refusal(
         "hey", path
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["1795242619.1_0", "１７９５２４２６１９", "+1795242619", "1795242619e0", ""]
+)
+def test_an_instant_is_written_in_digits(text):
+    with pytest.raises(ValueError, match="is no instant"):
+        instant_us(text)
