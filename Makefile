@@ -43,11 +43,13 @@ test: setup ## unit, contract, integration and a bounded statistical set; says w
 	tools/system-packages.sh test
 	timeout 900 cargo test --profile checks --quiet -p towtank-engine
 	timeout 600 $(PYTEST) -n 2 --dist worksteal $(PARALLEL) -m "not slow and not kill"
-	timeout 900 $(PYTEST) tests apps $(PARALLEL:%=--ignore=%) -m "not slow and not kill"
+	timeout 900 $(PYTEST) tests apps $(PARALLEL:%=--ignore=%) -m "not slow and not kill and not cluster"
+	$(MAKE) --no-print-directory testbed-build || echo "towtank: left out: the tests on a cluster" >&2
+	timeout 900 $(PYTEST) tests/cluster -m "smoke"
 
 # --- tiers, each with a time budget ---------------------------------------------------------------------
 
-.PHONY: test-stat test-kill test-slow test-all
+.PHONY: test-stat test-kill test-slow test-cluster test-all
 test-stat: setup ## whole simulated experiments: error rates, coverage, power (≤ 10 min)
 	TOWTANK_STATISTICAL=full timeout 600 $(PYTEST) tests/statistical -m "statistical"
 
@@ -60,7 +62,26 @@ test-slow: setup ## what is too slow for `make test` (≤ 15 min)
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	timeout 900 $(PYTEST) tests -m "slow and not kill and not statistical"
 
-test-all: test test-stat test-kill test-slow ## every tier
+test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 20 min)
+	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
+	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build
+	timeout 1200 $(PYTEST) tests/cluster -m "cluster"
+
+test-all: test test-stat test-kill test-slow test-cluster ## every tier
+
+# --- the testbed: a real Kubernetes in namespaces of its own; docs/testbed.md ------------------------------
+
+.PHONY: testbed-build testbed-up testbed-down
+testbed-build: setup
+	tools/system-packages.sh testbed
+	$(PY) -m testbed build || [ $$? -eq 3 ]  # 3: not possible here, and it has said why
+
+testbed-up: setup ## bring the testbed up (NODES=2 for a second node); builds it the first time (minutes)
+	tools/system-packages.sh testbed
+	$(PY) -m testbed up $(NODES:%=--nodes %)
+
+testbed-down: setup ## end it; nothing is left but programs, images and logs in .testbed/
+	$(PY) -m testbed down
 
 # --- care -----------------------------------------------------------------------------------------------
 
@@ -94,4 +115,5 @@ wheel: setup ## both distributions: towtank and towtank-engine
 	$(VENV)/bin/maturin build --release --locked -m engine/Cargo.toml --out dist
 
 clean: ## everything that make made, except results
-	rm -rf $(VENV) target dist .mypy_cache .ruff_cache .pytest_cache
+	@[ ! -e .testbed/state ] || { echo "towtank: the testbed is up; make testbed-down first" >&2; exit 1; }
+	rm -rf $(VENV) target dist .testbed .mypy_cache .ruff_cache .pytest_cache

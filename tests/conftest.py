@@ -16,6 +16,7 @@ WHERE_IT_RUNS = {
     "kill": "make test-kill",
     "slow": "make test-slow",
     "statistical": "make test-stat",
+    "cluster": "make test-cluster",
 }
 _left_out: Counter[str] = Counter()
 

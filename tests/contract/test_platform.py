@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from support.fake_cluster import FakeCluster, FakeServer
 from support.fake_platform import FakeConfig, FakePlatform
 from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
 from towtank.platforms import registry
@@ -36,12 +38,15 @@ class Subject:
         Keys that make it never become ready, within a second.
     secret : dict
         Keys that use the secret of the variable SUBJECT_SECRET; empty when the platform has none.
+    address : str
+        What addresses of its instances begin with.
     """
 
     platform: Platform
     config: Callable[..., Any]
     never_ready: dict[str, Any]
     secret: dict[str, Any]
+    address: str = "http://127.0.0.1:"
 
 
 def local(request: pytest.FixtureRequest) -> Subject:
@@ -66,6 +71,24 @@ def external(request: pytest.FixtureRequest) -> Subject:
     )
 
 
+def kubernetes(request: pytest.FixtureRequest) -> Subject:
+    """Against an API server in memory; tests/cluster runs the same against a real one."""
+    app = urlsplit(request.getfixturevalue("http_server"))
+    server = request.getfixturevalue("fake_server")
+    server.cluster.node_port = app.port
+    kubeconfig = server.write_kubeconfig(request.getfixturevalue("tmp_path") / "kubeconfig")
+    base = {
+        "platform": "kubernetes", "context": "fake", "kubeconfig": str(kubeconfig),
+        "manifests": ["manifests/app.yaml"], "ready": {"http": "/health"},
+    }  # fmt: skip
+    return Subject(
+        registry.create("kubernetes"),
+        lambda **keys: registry.config_model("kubernetes").model_validate({**base, **keys}),
+        {"ready": {"http": "/nowhere", "timeout": "500ms"}},
+        {"headers": {"authorization": "Bearer {env.SUBJECT_SECRET}"}},
+    )
+
+
 def fake(request: pytest.FixtureRequest) -> Subject:
     return Subject(
         FakePlatform(),
@@ -75,7 +98,19 @@ def fake(request: pytest.FixtureRequest) -> Subject:
     )
 
 
-@pytest.fixture(params=[local, external, fake], ids=lambda subject: subject.__name__)
+@pytest.fixture
+def fake_server() -> Iterator[FakeServer]:
+    with FakeServer(FakeCluster()) as server:
+        yield server
+        left = {key for key in server.cluster.store if key[0] not in ("nodes", "namespaces")}
+        assert left == set()
+        assert {thing["metadata"]["name"] for thing in server.cluster.all("namespaces")} == {
+            "default",
+            "kube-system",
+        }
+
+
+@pytest.fixture(params=[local, external, kubernetes, fake], ids=lambda subject: subject.__name__)
 def subject(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
     monkeypatch.setenv("SUBJECT_SECRET", SECRET)
     return request.param(request)
@@ -86,7 +121,7 @@ def never() -> None:
 
 
 def test_every_registered_platform_is_tested_here() -> None:
-    assert set(registry.PLATFORMS) <= {local.__name__, external.__name__}
+    assert set(registry.PLATFORMS) <= {local.__name__, external.__name__, kubernetes.__name__}
 
 
 def test_it_has_the_name_it_is_known_by(subject: Subject) -> None:
@@ -126,7 +161,7 @@ def test_life_of_a_deployment(subject: Subject, context: DeployContext) -> None:
             assert target.name == name
             assert target.instances
             for instance in target.instances:
-                assert instance.url.startswith("http://127.0.0.1:")
+                assert instance.url.startswith(subject.address)
                 assert not instance.url.endswith("/")
                 assert (instance.pid is None) == (instance.start_ticks is None)
         names = [i.name for t in targets.values() for i in t.instances]
@@ -214,7 +249,9 @@ def test_description_is_json_and_tells_no_secret(subject: Subject, context: Depl
     assert deployment.describe()["platform"] == subject.platform.name
 
 
-@pytest.mark.parametrize("subject", [local, external], indirect=True, ids=["local", "external"])
+@pytest.mark.parametrize(
+    "subject", [local, external, kubernetes], indirect=True, ids=["local", "external", "kubernetes"]
+)
 def test_errors_tell_no_secret(
     subject: Subject, context: DeployContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

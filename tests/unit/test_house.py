@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = sorted((ROOT / "python" / "towtank").rglob("*.py"))
+MODULES = sorted([*(ROOT / "python" / "towtank").rglob("*.py"), *(ROOT / "testbed").glob("*.py")])
 
 # what a package may use; cli may use everything
 ALLOWED = {
@@ -44,7 +44,7 @@ def test_imports_flow_downwards(package):
     assert uses <= ALLOWED[package], f"{package} must not use {uses - ALLOWED[package]}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT / "python").as_posix())
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_modules_say_what_they_are_for_and_stay_small(path):
     text = path.read_text("utf-8")
     about = ast.get_docstring(ast.parse(text)) or ""

@@ -37,7 +37,7 @@ from towtank.errors import DriverError, MachineError, PlatformError
 from towtank.load.binary import engine_build, find_engine, require_release
 from towtank.load.job import stages
 from towtank.platforms import registry
-from towtank.platforms.base import Platform
+from towtank.platforms.base import HasPlace, Platform, sweep
 from towtank.store import Results
 from towtank.store.files import explained
 from towtank.store.layout import ResultsLayout
@@ -107,10 +107,13 @@ def run_campaign(
     engine = engine_build(find_engine())
     require_release(engine)
     captured = environment.capture(
-        engine, application.fingerprints(plan, root, folder), environment.tool_versions(plan)
+        engine,
+        application.fingerprints(plan, root, folder),
+        environment.tool_versions(plan),
+        places=_places(plan, root, create_platform),
     )
     with locked(folder):
-        swept = Intents(folder).sweep(lambda name, token: create_platform(name).sweep(token))
+        swept = Intents(folder).sweep(lambda name, *what: sweep(create_platform(name), *what))
         for left in swept:
             display.note(f"left by an earlier towtank: {left.intent.kind} {left.intent.name}: {left.message}")
         opened = open_or_create(folder, plan, captured, force_new=force_new)
@@ -118,7 +121,9 @@ def run_campaign(
             display.note(f"older results are in {opened.moved_aside}")
         keep_files(opened.plan, root, ResultsLayout(folder).files)
         intents = Intents(folder)
-        lifetimes = Lifetimes(folder, root, intents, stop, create_platform)
+        lifetimes = Lifetimes(
+            folder, root, intents, stop, create_platform, experiment=plan.experiment.experiment
+        )
         with explained(folder, still_good=STILL_GOOD), lifetimes:
             frame = Frame(
                 experiment=plan.experiment.experiment, results=folder, root=root, engine=engine,
@@ -126,8 +131,26 @@ def run_campaign(
                 lifetimes=lifetimes, stop=stop, display=display,
             )  # fmt: skip
             outcome = _Campaign(frame, opened, create_platform).carry_out(tuple(swept))
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
+        if not intents.pending():  # what could not be swept is found by its notes, which lie there
+            shutil.rmtree(folder / "scratch", ignore_errors=True)
         return outcome
+
+
+def _places(plan: Plan, root: Path, create_platform: Callable[[str], Platform]) -> dict[str, str]:
+    """Where deployments go to, by the names of the experiment file: a context that was bent elsewhere is noticed."""
+    found: dict[str, str] = {}
+    asked: set[str] = set()
+    for treatment in plan.treatments:
+        configs = [treatment.spec.deployment, *(f.deployment for f in treatment.spec.fixtures.values())]
+        for config in configs:
+            if config is None or config.model_dump_json() in asked:
+                continue
+            asked.add(config.model_dump_json())
+            platform = create_platform(config.platform)
+            if isinstance(platform, HasPlace):
+                name, which = platform.place(config, root)
+                found[f"{config.platform} {name}"] = which
+    return found
 
 
 class _Campaign:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import towtank
-from towtank.clock import boot_id
+from towtank.clock import boot_id, machine_id
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.plan import Plan
 from towtank.drivers import registry
@@ -28,6 +28,8 @@ def capture(
     engine: EngineBuild,
     applications: Mapping[str, str] | None = None,
     tools: Mapping[str, str] | None = None,
+    *,
+    places: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Describe this machine and these versions.
 
@@ -38,6 +40,8 @@ def capture(
         Deployment name → fingerprint of the application that it runs (`campaign.application`).
     tools : mapping, optional
         Other load generators that drive workloads → their versions.
+    places : mapping, optional
+        Where deployments go to that are not on this machine → which place that is.
 
     Returns
     -------
@@ -56,6 +60,7 @@ def capture(
         "engine": {"version": engine.version, "profile": engine.profile, "build": engine.line},
         "applications": dict(applications or {}),
         "boot_id": boot_id(),
+        **({"places": dict(places)} if places else {}),
     }
     found["digest"] = digest(found)
     return found
@@ -85,7 +90,7 @@ def host() -> dict[str, Any]:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "hostname": socket.gethostname(),
-        "machine_id": _machine_id(),
+        "machine_id": machine_id(),
         "machine": platform.machine(),
         "kernel": platform.release(),
         "system": platform.system(),
@@ -146,12 +151,6 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", str(value)
-
-
-def _machine_id() -> str:
-    """The machine's id, hashed: it tells machines apart and cannot be traced back."""
-    known = _text(Path("/etc/machine-id"))
-    return hashlib.sha256(f"towtank {known}".encode()).hexdigest()[:12] if known else "unknown"
 
 
 def _cpu_model() -> str:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from towtank.campaign import machine
-from towtank.campaign.validity import EVENT_KINDS, Observation
+from towtank.campaign.validity import EVENT_KINDS, REASONS, Observation
 from towtank.design.journey_shape import fewest_requests, makes_one_request
 from towtank.design.model import OpenLoad, Workload
 from towtank.load.engine import COMPACT_FAILED, Done, Ready
@@ -189,10 +189,10 @@ def of_system(
             by_kind.setdefault(event.kind, []).append(event)
     for kind, seen in by_kind.items():
         words = "; ".join(dict.fromkeys(f"{event.instance}: {event.message}" for event in seen[:3]))
-        if kind in ("restarted", "unreachable"):
+        if REASONS[kind].unit == "count":
             yield Observation(kind, len(seen), words)
         else:
-            yield Observation(kind, _share_lost({event.instance for event in seen}, targets), words)
+            yield Observation(kind, _share_lost(seen, targets), words)
     if outcomes.due == 0:
         return
     yield Observation("goodput_low", outcomes.answered_as_expected / outcomes.due)
@@ -206,14 +206,21 @@ def can_tell_foreign_load(targets: Iterable[Target]) -> bool:
     """Whether every instance is a process of ours, or on another machine."""
     local = _local_addresses()
     return all(
-        instance.pid is not None or not _is_local(instance.url, local)
+        instance.pid is not None or not (instance.shares_machine or _is_local(instance.url, local))
         for target in targets
         for instance in target.instances
     )
 
 
-def _share_lost(lost: set[str], targets: Mapping[str, Target]) -> float:
-    """Largest share of a target's instances that were lost; 1 when they cannot be placed."""
+def _share_lost(events: Sequence[SystemEvent], targets: Mapping[str, Target]) -> float:
+    """Largest share of a target's instances that were lost; 1 when they cannot be placed.
+
+    Where instances are not known by name, as behind a Service, an event says of how many it is one.
+    """
+    lost = {event.instance for event in events}
+    counts = [int(event.detail["of"]) for event in events if event.detail.get("of")]
+    if counts:
+        return min(1.0, len(lost) / max(counts))
     shares = [
         len(lost & {instance.name for instance in target.instances}) / len(target.instances)
         for target in targets.values()

@@ -22,8 +22,8 @@ from towtank.clock import boot_id
 
 Kind = Literal["deployment", "engine", "hook", "scratch"]
 _TERM_GRACE_S = 2.0
-Sweep = Callable[[str, str], int]
-"""(platform, token) → number of things ended."""
+Sweep = Callable[[str, str, Path | None], int]
+"""(platform, token, folder of the deployment) → number of things ended."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,13 @@ class Intents:
             ended, message = 0, ""
             try:
                 if intent.kind == "deployment":
-                    ended += sweep_platform(intent.platform, intent.token)
+                    ended += sweep_platform(intent.platform, intent.token, self._scratch_of(intent))
                 ended += processes.end_marked(intent.token, grace_s=_TERM_GRACE_S)
                 self.fulfilled(intent)
-                message = f"ended {ended} process(es)" if ended else "nothing was left of it"
+                what = (
+                    "process(es)" if intent.platform in ("", "local") else f"object(s) on {intent.platform}"
+                )
+                message = f"ended {ended} {what}" if ended else "nothing was left of it"
             except Exception as error:  # noqa: BLE001 - one failure must not keep the others from being swept
                 message = f"could not be swept: {error}; its intent stays in {self._folder}"
             found.append(Swept(intent, ended, message))
@@ -142,13 +145,17 @@ class Intents:
     def _path(self, token: str) -> Path:
         return self._folder / f"{token}.json"
 
-    def _remove_scratch(self, intent: Intent) -> None:
-        """Remove the intent's folder; an intent that names a place elsewhere is not believed."""
+    def _scratch_of(self, intent: Intent) -> Path | None:
+        """The intent's folder; an intent that names a place elsewhere is not believed."""
         if not intent.scratch:
-            return
+            return None
         path = (self._results / intent.scratch).resolve()
         allowed = (self._results / "scratch").resolve()
-        if path != allowed and path.is_relative_to(allowed):
+        return path if path != allowed and path.is_relative_to(allowed) else None
+
+    def _remove_scratch(self, intent: Intent) -> None:
+        path = self._scratch_of(intent)
+        if path is not None:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -21,7 +21,7 @@ from towtank.campaign.placeholders import Places
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Fixture, Hook, TreatmentSpec
 from towtank.errors import PlatformError, TowtankError
-from towtank.platforms.base import DeployContext, Deployment, LogFile, Platform, Target
+from towtank.platforms.base import DeployContext, Deployment, LogFile, Platform, Target, sweep
 
 Lifetime = Literal["run", "block", "experiment"]
 _LIFETIME_OF_DEPLOY: dict[str, Lifetime] = {"per-run": "run", "per-block": "block", "once": "experiment"}
@@ -89,6 +89,8 @@ class Lifetimes:
     stop : StopRequest
     create_platform : callable
         Platform name → platform (`platforms.registry.create`).
+    experiment : str
+        Its name, for marks on what is created.
     """
 
     def __init__(
@@ -98,12 +100,15 @@ class Lifetimes:
         intents: Intents,
         stop: StopRequest,
         create_platform: Callable[[str], Platform],
+        *,
+        experiment: str = "",
     ) -> None:
         self._results = results
         self._root = root
         self._intents = intents
         self._stop = stop
         self._create_platform = create_platform
+        self._experiment = experiment
         self._fixtures: list[LiveFixture] = []
         self._slot: Slot | None = None
 
@@ -199,6 +204,7 @@ class Lifetimes:
             log_dir=slot.logs,
             root=self._root,
             fixtures=self.fixture_folders(),
+            experiment=self._experiment,
         )
         slot.deployment = self._create_platform(slot.config.platform).deploy(slot.config, context)
         slot.deployment.wait_ready(cancelled=self._stop)
@@ -283,7 +289,12 @@ class Lifetimes:
                 slot.removed_logs = tuple(slot.deployment.remove())
             except PlatformError:
                 # the orderly way is gone (a killed guard, say); the token still finds what is left
-                self._create_platform(slot.config.platform).sweep(slot.intent.token)
+                sweep(self._create_platform(slot.config.platform), slot.intent.token, slot.data)
+        elif slot.config is not None:  # deploying failed, and so may have putting away what there was of it
+            try:
+                sweep(self._create_platform(slot.config.platform), slot.intent.token, slot.data)
+            except PlatformError:
+                return ()  # why deploying failed is the error to tell; the intent stays, for the next time
         processes.end_marked(slot.intent.token)
         self._intents.fulfilled(slot.intent)
         slot.deployment = None

@@ -188,7 +188,7 @@ class _Attempt:
         """Wait for the baseline; not reaching it makes the run invalid."""
         self._frame.display.phase("settle")
         with self._timed("settle"):
-            settled = settle(self._spec.settle, slot.targets, self._frame.stop)
+            settled = settle(self._spec.settle, slot.targets, self._frame.stop, slot.deployment)
         self._seen.settled = settled
         if not settled.reached:
             self._seen.observations.append(Observation("wrong_baseline", 1, settled.problem))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from towtank.campaign import machine, processes
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Settle
-from towtank.platforms.base import Target
+from towtank.platforms.base import Deployment, KnowsBaseline, Target
 from towtank.units import format_duration, format_ratio
 
 SHORTEST_LOOK_S = 0.25
@@ -37,8 +37,12 @@ class Settled:
     problem: str = ""
 
 
-def settle(rule: Settle, targets: Mapping[str, Target], stop: StopRequest) -> Settled:
+def settle(
+    rule: Settle, targets: Mapping[str, Target], stop: StopRequest, deployment: Deployment | None = None
+) -> Settled:
     """Wait until `rule.until` holds for `rule.hold`, at most `rule.timeout`.
+
+    A deployment that knows its baseline is asked for it; the CPU of this machine is looked at in any case.
 
     Raises
     ------
@@ -52,7 +56,7 @@ def settle(rule: Settle, targets: Mapping[str, Target], stop: StopRequest) -> Se
         stop.sleep(look_s)
         after = machine.now()
         interval = machine.between(before, after)
-        problem = _problem(rule, targets, interval)
+        problem = _problem(rule, targets, interval) or _elsewhere(rule, deployment)
         held_s = 0.0 if problem else held_s + interval.seconds
         waited = time.monotonic() - begun
         if not problem and held_s >= rule.hold:
@@ -62,6 +66,14 @@ def settle(rule: Settle, targets: Mapping[str, Target], stop: StopRequest) -> Se
             wanted = f"{said}; waited {format_duration(waited)}"
             return Settled(reached=False, waited_s=waited, baseline=interval, problem=wanted)
         before = after
+
+
+def _elsewhere(rule: Settle, deployment: object) -> str:
+    """What a deployment says of itself that is not on this machine."""
+    until = rule.until
+    if not isinstance(deployment, KnowsBaseline) or (until.cpu_below is None and until.replicas is None):
+        return ""
+    return deployment.unsettled(cpu_below=until.cpu_below, replicas=until.replicas == "baseline")
 
 
 def _problem(rule: Settle, targets: Mapping[str, Target], interval: machine.Interval) -> str:

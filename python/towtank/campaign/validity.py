@@ -96,7 +96,9 @@ def _kinds(*kinds: ReasonKind) -> dict[str, ReasonKind]:
     return {kind.name: kind for kind in kinds}
 
 
-EVENT_KINDS = ("oom_killed", "crashed", "exited", "restarted", "unreachable")
+EVENT_KINDS = (
+    "oom_killed", "crashed", "exited", "restarted", "evicted", "unready", "node_not_ready", "unreachable"
+)  # fmt: skip
 """Kinds of `SystemEvent` that platforms may report; each is a reason on the system axis."""
 _GOODPUT = ("goodput_low",)
 _ALL_OF_SYSTEM = (*EVENT_KINDS, "never_answered", "server_errors", *_GOODPUT)
@@ -286,6 +288,24 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "restarts of instances during the run",
         "{value} restart(s) during the run",
         "a result of this treatment: look at its log for the cause",
+    ),
+    ReasonKind(
+        "evicted", "system", 0.0, None, "count",
+        "pods that the cluster evicted during the run",
+        "{value} pod(s) were evicted during the run",
+        "a result of this treatment, if nothing else filled the node: give it requests that fit, or less load",
+    ),
+    ReasonKind(
+        "unready", "system", 0.0, None, "count",
+        "times that a pod stopped being ready during the run, though its containers went on",
+        "pods stopped being ready {value} time(s) during the run",
+        "a result of this treatment: its readiness probe failed under load",
+    ),
+    ReasonKind(
+        "node_not_ready", "system", 0.0, None, "count",
+        "times that a node with pods of the deployment was lost during the run",
+        "{value} node(s) with pods of the deployment were lost during the run",
+        "a result of this treatment, if its load did it; else look at the node",
     ),
     ReasonKind(
         "unreachable", "system", 0.0, None, "count",

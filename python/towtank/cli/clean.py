@@ -16,17 +16,19 @@ def clean(
 ) -> None:
     """End what a killed Towtank left behind, and say what it was.
 
-    Only processes that carry the mark of their intent are touched; a folder that a running towtank works on is refused.
+    Only processes, and objects in clusters, that carry the mark of their intent are touched; a folder that a running
+    towtank works on is refused.
     """
     from towtank.campaign.intents import Intents
     from towtank.campaign.lock import locked
     from towtank.platforms import registry
+    from towtank.platforms.base import sweep
 
     folders = _result_folders(results)
     ended = 0
     for folder in folders:
         with locked(folder):
-            swept = Intents(folder).sweep(lambda name, token: registry.create(name).sweep(token))
+            swept = Intents(folder).sweep(lambda name, *what: sweep(registry.create(name), *what))
         for left in swept:
             typer.echo(f"{folder}: {left.intent.kind} {left.intent.name}: {left.message}")
         ended += len(swept)

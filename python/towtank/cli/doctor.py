@@ -21,19 +21,44 @@ def doctor(
     engine: bool = typer.Option(
         False, "--engine", help="Measure instead what the load engine can drive here; takes half a minute."
     ),
+    context: str | None = typer.Option(
+        None,
+        "--context",
+        metavar="NAME",
+        help="Check a Kubernetes cluster instead: this context of the kubeconfig.",
+    ),
+    kubeconfig: str | None = typer.Option(
+        None, "--kubeconfig", metavar="FILE", help="File that has the context."
+    ),
+    namespace: str | None = typer.Option(
+        None,
+        "--namespace",
+        metavar="NAME",
+        help="With --context: rights for deployments in this namespace only.",
+    ),
     json: bool = typer.Option(False, "--json", help="As JSON, for scripts."),
 ) -> None:
     """Say what this machine can and cannot do.
 
     Measures for half a second how evenly this machine lets a program run. Changes nothing. With --engine it drives
     load on the loopback interface and says how much the engine can drive on time with one thread, and what limits it.
+    With --context it asks a cluster what it is, and whether deployments have the rights that they need there.
     """
     if engine:
         _engine_ceiling(as_json=json)
         return
-    from towtank.campaign.machine_checks import check_machine
+    if context is None and (kubeconfig is not None or namespace is not None):
+        raise typer.BadParameter(
+            "--kubeconfig and --namespace go with --context: no cluster is taken by default"
+        )
+    if context is not None:
+        from towtank.campaign.cluster_checks import check_cluster
 
-    findings = check_machine(path)
+        findings = check_cluster(context, kubeconfig, namespace)
+    else:
+        from towtank.campaign.machine_checks import check_machine
+
+        findings = check_machine(path)
     if json:
         typer.echo(json_module.dumps([finding.as_json() for finding in findings], indent=1))
         return

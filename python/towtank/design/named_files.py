@@ -23,6 +23,9 @@ from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path as KeyPath
 from towtank.design.validation import joined
 
+MOST_IN_FOLDER = 500
+"""Of a chart or kustomize folder; what has more is another folder than was meant."""
+
 
 @dataclass
 class NamedFiles:
@@ -81,7 +84,7 @@ class NamedFiles:
 
     def of_deployment(self, model: object, node: Node, path: KeyPath) -> dict[str, str]:
         """Certificates: path in the experiment's folder → SHA-256. Private keys are checked and left where they are."""
-        found: dict[str, str] = {}
+        found = self._of_sections(model, node, path)
         if not hasattr(model, "tls_sections"):
             return found
         for keys, tls in model.tls_sections():
@@ -95,6 +98,40 @@ class NamedFiles:
                     if isinstance(name, Scalar) and name.value is not None:
                         found |= self.look(name, (*here, key))
                 check_certificates(tls, section, here, self.library, self.context.problems)
+        return found
+
+    def _of_sections(self, model: object, node: Node, path: KeyPath) -> dict[str, str]:
+        """Files and folders that a platform's model says it is made of, and what it finds wrong with them."""
+        found: dict[str, str] = {}
+        if not hasattr(model, "file_sections") or not hasattr(model, "file_problems"):
+            return found
+        before = len(self.context.problems)
+        for keys in model.file_sections():
+            name = _at(node, keys)
+            if isinstance(name, Scalar):
+                found |= self._look_at_all(name, (*path, *keys))
+        if len(self.context.problems) == before:
+            for keys, words in model.file_problems(self.library.root):
+                spot = _at(node, keys)
+                place = spot.place if spot is not None else self.context.holder(path)
+                self.context.problems.add(place, joined((*path, *keys)), words)
+        return found
+
+    def _look_at_all(self, name: Scalar, path: KeyPath) -> dict[str, str]:
+        """A file, or everything in a folder."""
+        folder = (self.library.root / name.text).resolve() if "\0" not in name.text else self.library.root
+        if not folder.is_dir() or not folder.is_relative_to(self.library.root):
+            return self.look(name, path)
+        found: dict[str, str] = {}
+        files = sorted(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith("."))
+        if len(files) > MOST_IN_FOLDER:
+            self.context.problems.add(
+                name.place, joined(path), f"the folder {name.text!r} has more than {MOST_IN_FOLDER} files"
+            )
+            return found
+        for file in files:
+            inside = file.relative_to(self.library.root).as_posix()
+            found |= self.look(Scalar(name.place, inside, inside), path)
         return found
 
     def look(self, name: Scalar, path: KeyPath) -> dict[str, str]:
@@ -111,6 +148,19 @@ class NamedFiles:
                 self.context.problems.add(name.place, joined(path), message)
                 return {}
         return {self.library.inside(real): self._digests[real]}
+
+
+def _at(node: Node, keys: tuple[str | int, ...]) -> Node | None:
+    """What stands under some keys; None where there is nothing."""
+    here: Node | None = node
+    for key in keys:
+        if isinstance(here, Mapping) and isinstance(key, str):
+            here = here.get(key)
+        elif isinstance(here, Sequence) and isinstance(key, int) and key < len(here.items):
+            here = here.items[key]
+        else:
+            return None
+    return here
 
 
 def _bodies(journey: Mapping, path: KeyPath) -> Iterator[tuple[Scalar, KeyPath]]:

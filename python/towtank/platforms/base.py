@@ -29,6 +29,8 @@ class Instance:
         Root process and its start time (field 22 of /proc/PID/stat), for local processes.
     cgroup : tuple of Path
         Its control groups, where there are any.
+    shares_machine : bool
+        It runs on this machine though its address does not say so, such as in a cluster in namespaces.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Instance:
     pid: int | None = None
     start_ticks: int | None = None
     cgroup: tuple[Path, ...] = ()
+    shares_machine: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class DeployContext:
         Folder of the experiment file; relative paths start here.
     fixtures : mapping
         Fixture name → its folder, `{fixture.NAME}` in commands and environment.
+    experiment : str
+        Name of the experiment, for marks that people read; empty where there is none.
     """
 
     name: str
@@ -100,6 +105,7 @@ class DeployContext:
     log_dir: Path
     root: Path
     fixtures: Mapping[str, Path] = field(default_factory=dict)
+    experiment: str = ""
 
 
 class Deployment(Protocol):
@@ -154,6 +160,22 @@ class ProbesAfterRun(Protocol):
         """Ask every instance; what does not answer becomes an event of kind `unreachable`."""
 
 
+@runtime_checkable
+class KnowsBaseline(Protocol):
+    """A deployment that can say itself whether it is back where it began, since its instances are elsewhere."""
+
+    def unsettled(self, *, cpu_below: float | None, replicas: bool) -> str:
+        """What keeps it from its baseline, in words; empty when nothing does.
+
+        Parameters
+        ----------
+        cpu_below : float, optional
+            Share of CPU that the machines under it must be below.
+        replicas : bool
+            As many instances as at the start, and no autoscaler about to change that.
+        """
+
+
 class Cancelled(Protocol):
     """Raises `Interrupted` when the user asked to stop; called inside waiting loops."""
 
@@ -182,3 +204,31 @@ class Platform(Protocol):
 
     def sweep(self, token: str) -> int:
         """End what a dead Towtank left of the deployment with this token; the number of things ended."""
+
+
+@runtime_checkable
+class SweepsFromNotes(Protocol):
+    """A platform whose deployments are elsewhere: it notes where, in their folders, before it creates them."""
+
+    def sweep_noted(self, token: str, folder: Path) -> int:
+        """As `Platform.sweep`, with the folder (or the one above it) that was the deployment's `data_dir`."""
+
+
+@runtime_checkable
+class HasPlace(Protocol):
+    """A platform that deploys to a place with an identity; results of two places are never mixed."""
+
+    def place(self, config: Any, root: Path) -> tuple[str, str]:  # noqa: ANN401 - its own model
+        """What the experiment file calls the place, and which one it really is.
+
+        Raises
+        ------
+        PlatformError
+        """
+
+
+def sweep(platform: Platform, token: str, folder: Path | None) -> int:
+    """End what is left of a deployment, in the way that its platform has."""
+    if folder is not None and isinstance(platform, SweepsFromNotes):
+        return platform.sweep_noted(token, folder)
+    return platform.sweep(token)

@@ -31,7 +31,7 @@ def tail(path: Path, *, lines: int = TAIL_LINES, after: int = 0) -> list[str]:
             text = file.read().decode("utf-8", errors="replace")
     except OSError:
         return []
-    return [_clean(line) for line in text.splitlines()[-lines:]]
+    return [clean(line) for line in text.splitlines()[-lines:]]
 
 
 def quoted(path: Path, *, after: int = 0) -> str:
@@ -43,6 +43,7 @@ def quoted(path: Path, *, after: int = 0) -> str:
     return f"\nits last {word}:\n" + "\n".join(f"  | {line}" for line in found)
 
 
-def _clean(line: str) -> str:
+def clean(line: str) -> str:
+    """A line without escape sequences and control characters, cut to a length that can be read."""
     plain = _CONTROL.sub("", _ESCAPES.sub("", line)).expandtabs()
     return plain if len(plain) <= _LINE_LENGTH else plain[: _LINE_LENGTH - 1] + "…"

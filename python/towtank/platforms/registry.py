@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from towtank.errors import PlatformError
 from towtank.fields import Model
 from towtank.platforms.external_config import ExternalConfig
+from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.local_config import LocalConfig
 from towtank.plugins import PluginKind, Registry
 
@@ -30,6 +31,11 @@ PLATFORMS: dict[str, PlatformKind] = {
     ),
     "external": PlatformKind(
         ExternalConfig, "towtank.platforms.external:ExternalPlatform", "addresses that are already there"
+    ),
+    "kubernetes": PlatformKind(
+        KubernetesConfig,
+        "towtank.platforms.kubernetes.platform:KubernetesPlatform",
+        "objects in a Kubernetes cluster, created and removed again",
     ),
 }
 

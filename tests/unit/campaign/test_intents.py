@@ -19,7 +19,7 @@ def start(token, *, code="import time; time.sleep(60)"):
     return subprocess.Popen([sys.executable, "-S", "-c", code], env=env)
 
 
-def no_platform(name, token):
+def no_platform(name, token, folder):
     return 0
 
 
@@ -44,15 +44,15 @@ def test_what_was_fulfilled_leaves_nothing(tmp_path):
 
 def test_sweeping_ends_processes_by_token_and_asks_the_platform(tmp_path):
     intents = Intents(tmp_path)
-    intent = intents.declare("deployment", "one", platform="local")
+    intent = intents.declare("deployment", "one", platform="local", scratch=True)
     asked = []
     with start(intent.token) as ours, start("tt-somebody-else") as foreign:
         wait_for_token(intent.token)
-        swept = intents.sweep(lambda platform, token: asked.append((platform, token)) or 0)
+        swept = intents.sweep(lambda platform, token, folder: asked.append((platform, token, folder)) or 0)
         assert ours.wait(5) != 0
         assert foreign.poll() is None, "a process without our token is never touched"
         foreign.kill()
-    assert asked == [("local", intent.token)]
+    assert asked == [("local", intent.token, tmp_path / intent.scratch)]
     assert [(left.intent, left.ended) for left in swept] == [(intent, 1)]
     assert intents.pending() == []
 
@@ -88,7 +88,7 @@ def test_one_failure_does_not_keep_the_others_from_being_swept(tmp_path):
     broken = intents.declare("deployment", "one", platform="broken")
     intents.declare("scratch", "two")
 
-    def sweep(platform, token):
+    def sweep(platform, token, folder):
         raise OSError("the cluster is away")
 
     swept = intents.sweep(sweep)

@@ -1,0 +1,105 @@
+"""What a cluster offers to experiments, and which rights are missing there: `towtank doctor --context`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from towtank.campaign.machine_checks import Finding, State
+from towtank.errors import PlatformError
+from towtank.platforms.kubernetes import rights
+from towtank.platforms.kubernetes.client import ApiClient
+from towtank.platforms.kubernetes.connection import Connection, connect
+
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+
+
+def check_cluster(context: str, kubeconfig: str | None = None, namespace: str | None = None) -> list[Finding]:
+    """All checks of one context; nothing is created.
+
+    Parameters
+    ----------
+    context : str
+    kubeconfig : str, optional
+        File that has it; see `platforms.kubernetes.kubeconfig.find_context`.
+    namespace : str, optional
+        Check the rights for deployments in this namespace, instead of those for namespaces of their own.
+
+    Raises
+    ------
+    PlatformError
+        There is no such context.
+    """
+    try:
+        connection = connect(context, kubeconfig, Path())
+    except PlatformError as error:
+        return [Finding("cluster", "missing", f"cluster of {context}", error.message, error.hint or "")]
+    try:
+        return [
+            _cluster(connection),
+            _nodes(connection),
+            _metrics(connection.api),
+            *_rights(connection.api, namespace),
+        ]
+    finally:
+        connection.api.close()
+
+
+def _cluster(connection: Connection) -> Finding:
+    cluster = connection.cluster
+    found = f"{cluster['distribution']} {cluster['version']}, provider {cluster['provider']}"
+    what = f"cluster of {connection.api.context}"
+    if "id" not in cluster:
+        return Finding(
+            "cluster",
+            "limited",
+            what,
+            found,
+            "its id may not be read: a context that is bent elsewhere is not noticed",
+        )
+    return Finding("cluster", "ok", what, found, f"answers at {connection.api.server}; id {cluster['id']}")
+
+
+def _nodes(connection: Connection) -> Finding:
+    nodes = connection.cluster["nodes"]
+    if not nodes:
+        return Finding(
+            "nodes",
+            "limited",
+            "nodes",
+            "may not be read",
+            "node ports need an `address`, lost nodes are not noticed",
+        )
+    shown = ", ".join(f"{node['name']} ({node['cpu']} CPU)" for node in nodes[:5])
+    return Finding("nodes", "ok", "nodes", f"{len(nodes)}: {shown}", "what pods can be placed on")
+
+
+def _metrics(api: ApiClient) -> Finding:
+    try:
+        there = api.find(METRICS) is not None
+    except PlatformError:
+        there = False
+    if there:
+        return Finding("metrics", "ok", "metrics API", "there", "`cpu_below` and autoscalers on CPU work")
+    return Finding(
+        "metrics",
+        "limited",
+        "metrics API",
+        "not there",
+        "no `cpu_below`, no autoscaling on CPU: install metrics-server",
+    )
+
+
+def _rights(api: ApiClient, namespace: str | None) -> Iterator[Finding]:
+    """One line for all that is granted, one for each right that is not."""
+    wanted = rights.needed(namespace)
+    lacking = rights.missing(api, wanted, optional=True)
+    where = f"in namespace {namespace}" if namespace else "for namespaces of their own"
+    state: State = "ok" if not lacking else "limited" if all(one.optional for one in lacking) else "missing"
+    yield Finding(
+        "rights", state, f"rights {where}", f"{len(wanted) - len(lacking)} of {len(wanted)}",
+        "all that deployments usually need" if not lacking else "docs/kubernetes.md has a manifest that grants them",
+    )  # fmt: skip
+    for one in lacking:
+        means = "something will not be seen" if one.optional else "deployments that need it fail"
+        yield Finding("right", "limited" if one.optional else "missing", "  right", one.words, means)

@@ -1,0 +1,162 @@
+"""Whether a deployment is back at its baseline: replicas, autoscalers, nodes, CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from towtank.errors import PlatformError
+from towtank.platforms.kubernetes import pods
+from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
+from towtank.platforms.kubernetes.discovery import AUTOSCALER, NODE
+from towtank.platforms.kubernetes.workloads import Workload, replicas
+from towtank.units import format_ratio
+
+NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
+_QUANTITY = re.compile(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)([numkKMGTPE]?i?)")
+_FACTORS = {
+    "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
+}  # fmt: skip
+
+
+def quantity(text: object) -> float:
+    """Read a quantity of Kubernetes, such as 250m, 1500000n or 64Mi.
+
+    Raises
+    ------
+    ValueError
+    """
+    match = _QUANTITY.fullmatch(str(text).strip())
+    if match is None or match.group(2) not in _FACTORS:
+        raise ValueError(f"{text!r} is not a quantity of Kubernetes; allowed is such as 250m or 64Mi")
+    return float(match.group(1)) * _FACTORS[match.group(2)]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a deployment was when it had just become ready.
+
+    Parameters
+    ----------
+    replicas : mapping
+        Workload → pods that it wanted.
+    ready_nodes : int, optional
+        None where nodes may not be read.
+    """
+
+    replicas: Mapping[str, int]
+    ready_nodes: int | None
+
+    @classmethod
+    def take(cls, api: ApiClient, workloads: Sequence[Workload]) -> Baseline:
+        """Look at it now.
+
+        Raises
+        ------
+        PlatformError
+        """
+        found = {one.name: api.find(one.owned.path) for one in workloads}
+        wanted = {name: replicas(thing)[0] for name, thing in found.items() if thing and _has_replicas(thing)}
+        return cls(wanted, _ready_nodes(api))
+
+
+def _has_replicas(thing: Json) -> bool:
+    return "replicas" in (thing.get("spec") or {}) or "desiredNumberScheduled" in (thing.get("status") or {})
+
+
+def _ready_nodes(api: ApiClient) -> int | None:
+    try:
+        nodes, _ = api.list(NODE.path())
+    except ApiError as error:
+        if error.code == 403:
+            return None
+        raise
+    return len([node for node in nodes if pods.condition(node, "Ready").get("status") == "True"])
+
+
+def off_baseline(
+    api: ApiClient, namespace: str, workloads: Sequence[Workload], baseline: Baseline, living: Sequence[Json]
+) -> Iterator[str]:
+    """What differs from the baseline, in words.
+
+    Raises
+    ------
+    PlatformError
+    """
+    for one in workloads:
+        thing = api.find(one.owned.path)
+        words = one.missing(thing)
+        if words:
+            yield words
+        elif thing is not None and one.name in baseline.replicas:
+            wanted, _ = replicas(thing)
+            if wanted != baseline.replicas[one.name]:
+                yield f"{one.name} wants {wanted} pods, at its baseline it wanted {baseline.replicas[one.name]}"
+    leaving = sum(map(pods.is_leaving, living))
+    if leaving:
+        yield f"{leaving} pod(s) are still ending"
+    yield from _busy_autoscalers(api, namespace)
+    nodes = _ready_nodes(api)
+    if nodes is not None and baseline.ready_nodes is not None and nodes != baseline.ready_nodes:
+        yield f"{nodes} nodes are ready, at the baseline {baseline.ready_nodes}"
+
+
+def _busy_autoscalers(api: ApiClient, namespace: str) -> Iterator[str]:
+    """Autoscalers that are about to scale: what they see is above their target."""
+    try:
+        found, _ = api.list(AUTOSCALER.path(namespace))
+    except ApiError as error:
+        if error.code in (403, 404):
+            return
+        raise
+    for autoscaler in found:
+        name = autoscaler["metadata"]["name"]
+        status = autoscaler.get("status") or {}
+        current, desired = status.get("currentReplicas"), status.get("desiredReplicas")
+        if desired and current != desired:
+            yield f"autoscaler {name} goes from {current} to {desired} replicas"
+        targets = {
+            str(one["resource"]["name"]): (one["resource"].get("target") or {}).get("averageUtilization")
+            for one in (autoscaler.get("spec") or {}).get("metrics") or []
+            if one.get("resource")
+        }
+        for metric in status.get("currentMetrics") or []:
+            resource = (metric or {}).get("resource") or {}
+            target = targets.get(str(resource.get("name")))
+            seen = (resource.get("current") or {}).get("averageUtilization")
+            if target is not None and seen is not None and seen > target:
+                yield f"autoscaler {name} sees {resource.get('name')} at {seen} %, above its target of {target} %"
+
+
+def busy_nodes(api: ApiClient, living: Sequence[Json], below_ratio: float) -> Iterator[str]:
+    """Nodes with pods of the deployment whose CPU is above a bound, by the metrics API.
+
+    Raises
+    ------
+    PlatformError
+        There are no metrics to judge by.
+    """
+    ours = {str((pod.get("spec") or {}).get("nodeName")) for pod in living} - {"None"}
+    try:
+        metrics, _ = api.list(NODE_METRICS)
+        nodes, _ = api.list(NODE.path())
+    except ApiError as error:
+        raise PlatformError(
+            f"`cpu_below` cannot be judged: the cluster's metrics may not or cannot be read: {error.said}",
+            hint="install metrics-server, grant the right (docs/kubernetes.md), or leave `cpu_below` out",
+        ) from error
+    capacity = {
+        str(node["metadata"]["name"]): quantity(
+            (node.get("status") or {}).get("allocatable", {}).get("cpu", 0)
+        )
+        for node in nodes
+    }
+    used = {str(one["metadata"]["name"]): quantity((one.get("usage") or {}).get("cpu", 0)) for one in metrics}
+    for name in sorted(ours):
+        if name not in used:
+            yield f"node {name} has no metrics yet"
+        elif capacity.get(name) and used[name] / capacity[name] > below_ratio:
+            share = format_ratio(used[name] / capacity[name])
+            yield f"CPU of node {name} is at {share}, wanted below {format_ratio(below_ratio)}"

@@ -1,0 +1,301 @@
+"""Talking to the API server of one named context: plain JSON objects in and out, refusals as errors in words.
+
+lightkube brings what is hard about reaching a cluster (contexts, certificates, tokens, exec plug-ins). Its typed
+models are left aside on purpose: they drop fields that they do not know, and what an author wrote must arrive whole.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import httpx2
+from lightkube import ConfigError
+from lightkube.config import client_adapter
+from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import User
+
+from towtank.errors import PlatformError
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 30.0
+RETRY_FOR_S = 20.0
+"""An API server that is restarted is away for seconds; what may safely be asked twice is."""
+_RETRY_PAUSE_S = 0.5
+_BUSY = {429, 502, 503, 504}
+PAGE = 500
+"""Objects in one answer to a list: 5,000 pods in one answer would be 50 MB."""
+
+
+class ApiError(PlatformError):
+    """The API server refused.
+
+    Parameters
+    ----------
+    message : str
+    code : int
+        HTTP status.
+    reason : str
+        The server's word for it, such as AlreadyExists.
+    said : str
+        What the server said, alone.
+    """
+
+    def __init__(self, message: str, *, code: int, reason: str, said: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.reason = reason
+        self.said = said
+
+
+class Unreachable(PlatformError):  # noqa: N818 - the field's word
+    """The API server did not answer."""
+
+
+class Lines:
+    """Lines of an answer that goes on until the server or another thread ends it."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[str]:
+        return self._answer.iter_lines()
+
+    def end(self) -> None:
+        """Wake whoever waits for a line, from another thread: closing a socket alone would not."""
+        network = self._answer.extensions.get("network_stream")
+        held = network.get_extra_info("socket") if network is not None else None
+        if held is not None:
+            with suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
+
+
+class ApiClient:
+    """Requests to one API server. Safe to use from several threads.
+
+    Parameters
+    ----------
+    config : SingleConfig
+        The context, as `kubeconfig.find_context` gives it.
+    transport : httpx2.BaseTransport, optional
+        For tests.
+
+    Raises
+    ------
+    PlatformError
+        Certificates or credentials of the context cannot be used.
+    """
+
+    def __init__(self, config: SingleConfig, transport: httpx2.BaseTransport | None = None) -> None:
+        self.context = config.context_name
+        self.server = config.cluster.server
+        if config.user is None:
+            config = config._replace(user=User())
+        timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        parameters = client_adapter.ConnectionParams(timeout=timeout, trust_env=False, transport=transport)
+        try:
+            self._http = client_adapter.Client(config, parameters)
+        except (ConfigError, OSError, ValueError, TypeError) as error:
+            raise PlatformError(
+                f"the context {self.context!r} cannot be used: its certificates or credentials are broken: {error}",
+                hint=f"`kubectl --context {self.context} get namespaces` should work first",
+            ) from error
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """Close all connections; watches end."""
+        self._closed.set()
+        self._http.close()
+
+    # --- what may be asked twice -----------------------------------------------------------------------------
+
+    def get(self, path: str, **params: str) -> Json:
+        """Read an object, or whatever else answers JSON.
+
+        Raises
+        ------
+        ApiError, Unreachable
+        """
+        return self._again(lambda: self._json("GET", path, params=params))
+
+    def find(self, path: str, **params: str) -> Json | None:
+        """Read an object; None where there is none."""
+        try:
+            return self.get(path, **params)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def text(self, path: str, **params: str) -> str:
+        """Read a text, such as a log."""
+        answer = self._again(lambda: self._send("GET", path, params=params))
+        return answer.content.decode("utf-8", errors="replace")
+
+    def list(self, path: str, **params: str) -> tuple[list[Json], str]:
+        """All objects of a collection, page by page, and the version at which they were read."""
+        found: list[Json] = []
+        params = {**params, "limit": str(PAGE)}
+        while True:
+            page = self.get(path, **params)
+            found += page.get("items") or []
+            meta = page.get("metadata") or {}
+            if not meta.get("continue"):
+                return found, str(meta.get("resourceVersion", ""))
+            params["continue"] = meta["continue"]
+
+    def delete(self, path: str, uid: str, *, grace_s: int | None = None) -> bool:
+        """Delete an object if it is still the one with this UID; whether there was one.
+
+        Its dependents go first, so that it is gone only when they are.
+        """
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Foreground",
+        }
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
+        try:
+            self._again(lambda: self._json("DELETE", path, body=body))
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            if error.code == 409 and "uid" in error.said.lower():
+                return False  # somebody else's object has taken the name meanwhile
+            raise
+        return True
+
+    # --- what is asked once ----------------------------------------------------------------------------------
+
+    def create(self, path: str, body: Json, *, dry_run: bool = False) -> Json:
+        """Create an object; one that exists already is an error."""
+        params = {"dryRun": "All"} if dry_run else {}
+        return self._json("POST", path, params={**params, "fieldManager": "towtank"}, body=body)
+
+    def replace(self, path: str, body: Json) -> Json:
+        """Write an object back as it was read and changed."""
+        return self._json("PUT", path, params={"fieldManager": "towtank"}, body=body)
+
+    @contextmanager
+    def stream(self, path: str, params: Mapping[str, str], *, read_timeout_s: float) -> Iterator[Lines]:
+        """Lines of an answer that goes on: a watch.
+
+        Raises
+        ------
+        ApiError, Unreachable
+        """
+        timeout = httpx2.Timeout(read_timeout_s, connect=CONNECT_TIMEOUT_S)
+        try:
+            with self._http.stream("GET", path.lstrip("/"), params=dict(params), timeout=timeout) as answer:
+                if answer.is_error:
+                    answer.read()
+                    self._refuse("GET", path, answer)
+                yield Lines(answer)
+        except (httpx2.HTTPError, httpx2.StreamError, OSError, RuntimeError) as error:
+            raise self._unreachable(error) from error
+
+    def _json(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Json | None = None
+    ) -> Json:
+        answer = self._send(method, path, params=params, body=body)
+        try:
+            found = answer.json()
+        except ValueError as error:
+            raise ApiError(
+                f"{method} {path} at {self.server} was answered with something that is not JSON",
+                code=answer.status_code, reason="NotJson", said=answer.text[:200],
+                hint=f"is {self.server} really the API server of context {self.context!r}?",
+            ) from error  # fmt: skip
+        return found if isinstance(found, dict) else {"items": found}
+
+    def _send(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Json | None = None
+    ) -> httpx2.Response:
+        headers = {"Accept": "application/json"} if "/log" not in path else {}
+        try:
+            answer = self._http.request(
+                method, path.lstrip("/"), params=dict(params or {}), json=body, headers=headers
+            )  # fmt: skip
+        except ConfigError as error:
+            raise PlatformError(
+                f"context {self.context!r}: its credentials could not be had: {error}",
+                hint=f"`kubectl --context {self.context} get namespaces` should work first",
+            ) from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, RuntimeError) as error:
+            raise self._unreachable(error) from error
+        if answer.is_error:
+            self._refuse(method, path, answer)
+        return answer
+
+    def _refuse(self, method: str, path: str, answer: httpx2.Response) -> None:
+        try:
+            status = answer.json()
+        except ValueError:
+            status = {}
+        status = status if isinstance(status, dict) else {}
+        said = str(status.get("message") or answer.text[:300] or answer.reason_phrase)
+        code, reason = answer.status_code, str(status.get("reason") or answer.reason_phrase)
+        hint = None
+        if code == 401:
+            said += f" (the credentials of context {self.context!r} are not accepted: expired, or of another cluster)"
+            hint = "log in anew, then repeat the command"
+        elif code == 403:
+            hint = (
+                f"`towtank doctor --context {self.context}` lists the rights that are missing; "
+                "docs/kubernetes.md grants them"
+            )
+        raise ApiError(f"{method} {path}: {said}", code=code, reason=reason, said=said, hint=hint)
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        words = str(error) or type(error).__name__
+        if "CERTIFICATE_VERIFY_FAILED" in words:
+            return Unreachable(
+                f"what answers at {self.server}, the API server of context {self.context!r}, is not known: {words}",
+                hint="it may be another cluster than the one that the kubeconfig was made for: fetch it anew",
+            )
+        return Unreachable(
+            f"the API server of context {self.context!r} at {self.server} does not answer: {words}",
+            hint="is the cluster up, and reachable from here?",
+        )
+
+    def _again(self, ask: Callable[[], T]) -> T:
+        """Ask until it is answered: what is asked this way does no harm when it is asked twice."""
+        until = time.monotonic() + RETRY_FOR_S
+        while True:
+            try:
+                return ask()
+            except Unreachable:
+                if time.monotonic() >= until or self._closed.is_set():
+                    raise
+            except ApiError as error:
+                if error.code not in _BUSY or time.monotonic() >= until or self._closed.is_set():
+                    raise
+            self._closed.wait(_RETRY_PAUSE_S)
+
+
+def parse_event(line: str) -> tuple[str, Json]:
+    """One line of a watch: what happened, and to which object.
+
+    Raises
+    ------
+    ApiError
+        The server ended the watch; code 410 means that it has to begin anew.
+    """
+    event = json.loads(line)
+    kind, thing = str(event.get("type")), event.get("object") or {}
+    if kind == "ERROR":
+        said = str(thing.get("message", ""))
+        raise ApiError(
+            f"watch: {said}", code=int(thing.get("code") or 500), reason=str(thing.get("reason")), said=said
+        )
+    return kind, thing

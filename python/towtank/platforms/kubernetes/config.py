@@ -1,0 +1,269 @@
+"""The `kubernetes` platform's part of an experiment file: what is deployed, what is set in it, how it is reached."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from towtank.fields import Duration, Model, Slug, Whole
+from towtank.platforms import placeholders
+from towtank.platforms.kubernetes.paths import parse_path
+from towtank.platforms.readiness import Ready
+from towtank.platforms.transport import Headers, Tls, Transport
+
+DEFAULT_TARGET = "app"
+DEFAULT_TIMEOUT_S = 300.0
+"""Images have to be pulled and volumes to be bound; a cluster autoscaler needs minutes for a node."""
+MOST_COPIES = 1000
+"""Far beyond what an experiment needs; stops a typing error before it fills a cluster."""
+_REFUSED_WAYS = {
+    "port_forward": "it squeezes every request through the API server and one kubelet",
+    "api_proxy": "every request would pass the API server",
+}
+WAYS = ("node_port", "load_balancer", "cluster_ip", "ingress")
+_NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+_LABEL_NAME = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+
+Name = Annotated[str, Field(pattern=_NAME)]
+"""Name of an object: lower-case letters, digits, ``-`` and ``.``."""
+
+
+def object_name(value: object) -> str:
+    """Read the name of one object of a manifest, ``Kind/name``.
+
+    Raises
+    ------
+    ValueError
+    """
+    kind, slash, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not slash or not kind[:1].isupper() or not name:
+        raise ValueError(f"{value!r} names no object; allowed is Kind/name, such as Deployment/shop")
+    return f"{kind}/{name}"
+
+
+ObjectName = Annotated[str, BeforeValidator(object_name)]
+
+
+def _local_path(value: str) -> str:
+    if not value or "\0" in value:
+        raise ValueError(f"{value!r} is not the path of a file or folder")
+    if "://" in value:
+        raise ValueError(f"{value!r} is an address; a deployment is made of files in the experiment's folder")
+    return value
+
+
+LocalPath = Annotated[str, AfterValidator(_local_path)]
+
+
+class Helm(Model):
+    """A Helm chart; `helm template` turns it into manifests, and Towtank creates them."""
+
+    chart: LocalPath = Field(description="folder or .tgz of the chart, in the experiment's folder")
+    values: dict[str, Any] = Field({}, description="values of the chart")
+    release: Annotated[str, Field(pattern=_LABEL_NAME)] = Field("towtank", description="name of the release")
+
+
+class Patch(Model):
+    """What is merged into one object; lists of things with names are merged by name, null removes a key."""
+
+    target: ObjectName = Field(description="the object, as Kind/name", examples=["Deployment/shop"])
+    merge: dict[str, Any] = Field(min_length=1, description="mapping that is merged into it")
+
+
+class Copies(Model):
+    """The same objects several times: the granularity of a deployment as a factor.
+
+    Copy n of `shop` is `shop-n`. Each has a label `towtank.dev/copy`, and copies of Services select the pods of
+    their own number.
+    """
+
+    of: tuple[ObjectName, ...] = Field(min_length=1, description="objects, as Kind/name")
+    count: Whole = Field(ge=1, le=MOST_COPIES, description="how many of each")
+
+
+class KubernetesReady(Ready):
+    """When the deployment counts as ready: its pods are, and then this probe of each target is answered."""
+
+    timeout: Duration = Field(
+        DEFAULT_TIMEOUT_S, gt=0, description="how long all pods and targets together may take to become ready"
+    )
+
+
+def _way(value: object) -> object:
+    if value in _REFUSED_WAYS:
+        raise ValueError(
+            f"{value!r} is no way for a measured load: {_REFUSED_WAYS[str(value)]}; allowed are {', '.join(WAYS)}"
+        )
+    return value
+
+
+class KubernetesTarget(Transport):
+    """A Service or an Ingress that requests go to."""
+
+    service: Name | None = Field(None, description="name of a Service of the deployment")
+    ingress: Name | None = Field(
+        None, description="name of an Ingress of the deployment, instead of a Service"
+    )
+    port: Annotated[Whole, Field(ge=1, le=65535)] | Annotated[str, Field(pattern=_LABEL_NAME)] | None = Field(
+        None, description="number or name of the Service's port; not needed where there is one"
+    )
+    through: Annotated[
+        Literal["node_port", "load_balancer", "cluster_ip", "ingress"] | None, BeforeValidator(_way)
+    ] = Field(
+        None, description="how requests get into the cluster; without it, what the Service's type offers"
+    )
+    address: str | None = Field(
+        None,
+        min_length=1,
+        description="host name or IP address to use instead of the one that the cluster names",
+    )
+    headers: Headers | None = Field(None, description="sent with every request, instead of the deployment's")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.service is None) == (self.ingress is None):
+            found = "both" if self.service else "none of them"
+            raise ValueError(f"needs exactly one of `service` and `ingress`; found {found}")
+        if (self.through == "ingress") != (self.ingress is not None) and self.through is not None:
+            raise ValueError(
+                f"`through: {self.through}` does not go with {'an' if self.ingress else 'no'} `ingress`"
+            )
+        return self
+
+
+def _as_target(value: object) -> object:
+    return {"service": value} if isinstance(value, str) else value
+
+
+AnyTarget = Annotated[
+    KubernetesTarget, BeforeValidator(_as_target, json_schema_input_type=str | KubernetesTarget)
+]
+
+
+class KubernetesConfig(Transport):
+    """Objects in a Kubernetes cluster. What Towtank created, and nothing else, is removed at the end.
+
+    Exactly one of `manifests`, `kustomize` and `helm` says what. Without `targets` there is one, `app`: the only
+    Service.
+    """
+
+    platform: Literal["kubernetes"] = Field(description="objects in a Kubernetes cluster")
+    context: str = Field(
+        min_length=1,
+        description="context of the kubeconfig; there is no default, so that no cluster is met by accident",
+    )
+    kubeconfig: str | None = Field(
+        None, min_length=1, description="file with the context; without it $KUBECONFIG, then ~/.kube/config"
+    )
+    namespace: Annotated[str, Field(pattern=_LABEL_NAME)] | None = Field(
+        None, description="a namespace that exists, and is left there; without it one is made, and removed"
+    )
+    manifests: tuple[LocalPath, ...] = Field((), description="YAML files in the experiment's folder")
+    kustomize: LocalPath | None = Field(
+        None, description="folder with a kustomization.yaml; needs kubectl or kustomize"
+    )
+    helm: Helm | None = Field(None, description="a Helm chart; needs helm")
+    fields: dict[str, Any] = Field(
+        {},
+        alias="set",
+        description="path of a field → its value, such as `Deployment/shop:spec.replicas`; one that matches nothing "
+        "is an error",
+    )
+    patches: tuple[Patch, ...] = Field(
+        (), description="what is merged into objects, for fields that are not there yet"
+    )
+    copies: tuple[Copies, ...] = Field((), description="objects that are wanted several times")
+    nodes: Whole | None = Field(None, ge=1, description="pods may use this many nodes, the first by name")
+    cluster_scoped: tuple[ObjectName, ...] = Field(
+        (),
+        description="objects that belong to no namespace and may be created all the same, such as ClusterRole/reader",
+    )
+    targets: dict[Slug, AnyTarget] | None = Field(
+        None, min_length=1, description="target → Service, or how it is reached"
+    )
+    headers: Headers = Field(
+        default_factory=dict, description="sent with every request; {env.NAME} and {file.PATH} take secrets"
+    )
+    ready: KubernetesReady = Field(KubernetesReady(), description="when the deployment counts as ready")
+
+    @field_validator("fields")
+    @classmethod
+    def _paths(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        for path, value in fields.items():
+            parse_path(path)
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"the value of {path!r} cannot stand in a manifest: {error}") from error
+        return fields
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [key for key in ("manifests", "kustomize", "helm") if getattr(self, key)]
+        if len(given) != 1:
+            found = " and ".join(f"`{key}`" for key in given) if given else "none of them"
+            raise ValueError(f"needs exactly one of `manifests`, `kustomize` and `helm`; found {found}")
+        for name in self.target_names():
+            scheme = "https" if self.transport_of(name).tls is not None else "http"
+            self.transport_of(name).check_addresses([f"{scheme}://{name}"])
+        return self
+
+    def target_names(self) -> tuple[str, ...]:
+        """Targets that journeys can name."""
+        return tuple(self.targets) if self.targets is not None else (DEFAULT_TARGET,)
+
+    def transport_of(self, target: str) -> Transport:
+        """How requests reach a target: what it says itself, then what the deployment says."""
+        own = (self.targets or {}).get(target)
+        return self.transport() if own is None else self.transport().replaced_by(own)
+
+    def headers_of(self, target: str) -> dict[str, str]:
+        """Headers of every request to a target."""
+        own = (self.targets or {}).get(target)
+        return self.headers if own is None or own.headers is None else own.headers
+
+    def tls_sections(self) -> Iterator[tuple[tuple[str, ...], Tls]]:
+        """Every `tls` that is written, with its key path in the deployment."""
+        if self.tls is not None:
+            yield ("tls",), self.tls
+        for name, target in (self.targets or {}).items():
+            if target.tls is not None:
+                yield ("targets", name, "tls"), target.tls
+
+    def file_sections(self) -> Iterator[tuple[str | int, ...]]:
+        """Key paths of the files and folders that the deployment is made of."""
+        for index in range(len(self.manifests)):
+            yield "manifests", index
+        if self.kustomize is not None:
+            yield ("kustomize",)
+        if self.helm is not None:
+            yield "helm", "chart"
+
+    def file_problems(self, root: Path) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """What is wrong with manifests, and with what is set in them: key path and words. Asks no cluster."""
+        from towtank.platforms.kubernetes.sources import written_problems  # noqa: PLC0415 - only when there are files
+
+        yield from written_problems(self, root)
+
+    def fixture_names(self) -> tuple[str, ...]:
+        """None: what runs in a cluster uses no folder of ours."""
+        return ()
+
+    def secret_names(self) -> tuple[str, ...]:
+        """Environment variables whose values are used, and masked in everything written."""
+        return placeholders.dotted(self._secrets(), "env")
+
+    def secret_files(self) -> tuple[str, ...]:
+        """Files whose texts are used, and masked in everything written."""
+        return placeholders.dotted(self._secrets(), "file")
+
+    def _secrets(self) -> Iterator[str]:
+        yield from self.headers.values()
+        yield from self.templates()
+        for target in (self.targets or {}).values():
+            yield from (target.headers or {}).values()
+            yield from target.templates()

@@ -1,0 +1,330 @@
+"""A deployment in a cluster: created, waited for, watched, described and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from towtank.errors import PlatformError, ReadinessTimeout
+from towtank.platforms import placeholders
+from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target
+from towtank.platforms.kubernetes import creating, ownership, pods, reach
+from towtank.platforms.kubernetes.baseline import Baseline, busy_nodes, off_baseline
+from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.config import KubernetesConfig
+from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.creating import Planned
+from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
+from towtank.platforms.kubernetes.journal import Journal, Step
+from towtank.platforms.kubernetes.lease import LiveLease
+from towtank.platforms.kubernetes.ownership import Note
+from towtank.platforms.kubernetes.parameters import Change
+from towtank.platforms.kubernetes.readiness import LOOK_EVERY_S, Waiter, cancelled_sleep
+from towtank.platforms.kubernetes.watching import Watcher
+from towtank.platforms.kubernetes.workloads import Workload, is_workload
+from towtank.platforms.masking import Secrets
+from towtank.platforms.probe import Prober, Waiting, wait_until_ready
+from towtank.sensitive import mask_values
+from towtank.units import format_duration
+
+RECONNECT_S = 20.0
+"""An API server that was restarted is heard again within this, or the platform counts as lost."""
+_NOT_NAME = re.compile(r"[^a-z0-9]+")
+
+
+def namespace_name(name: str, token: str) -> str:
+    """Name of the namespace that a deployment gets for itself."""
+    middle = _NOT_NAME.sub("-", name.lower()).strip("-")[:30].strip("-")
+    end = _NOT_NAME.sub("-", token.lower()).strip("-")[-24:].strip("-")
+    return f"towtank-{middle}-{end}"
+
+
+class KubernetesDeployment:
+    """Objects that Towtank created in one namespace.
+
+    Parameters
+    ----------
+    connection : Connection
+    config : KubernetesConfig
+    context : DeployContext
+    secrets : Secrets
+    planned : sequence of Planned
+        What is to be created, in order.
+    changes : sequence of Change
+        What was set in it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        config: KubernetesConfig,
+        context: DeployContext,
+        secrets: Secrets,
+        *,
+        planned: Sequence[Planned],
+        changes: Sequence[Change],
+    ) -> None:
+        self._connection = connection
+        self._api = connection.api
+        self._config = config
+        self._context = context
+        self._secrets = secrets
+        self._planned = tuple(planned)
+        self._changes = tuple(changes)
+        self._namespace = config.namespace or namespace_name(context.name, context.token)
+        self._routes_wanted = reach.find_routes(config, [one.owned for one in planned])
+        self._routes: dict[str, reach.Route] = {}
+        self._targets: dict[str, Target] = {}
+        self._workloads = tuple(Workload(one.owned) for one in planned if is_workload(one.body))
+        self._marks = ownership.labels(context)
+        self._note = Note(
+            context.token, self._api.context, self._api.server, connection.kubeconfig, connection.identity,
+            self._namespace, config.namespace is None, tuple(one.owned for one in planned),
+        )  # fmt: skip
+        self._lease = LiveLease(self._api, self._namespace, context.token, self._marks)
+        self._journal = Journal()
+        self._watchers: dict[str, Watcher] = {}
+        self._baseline: Baseline | None = None
+        self._timings_s: dict[str, float] = {}
+        self._removing = threading.Lock()
+        self._ending = threading.Event()
+        self._removed = False
+
+    # --- coming up -----------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Create everything, the server having tried it first.
+
+        Raises
+        ------
+        PlatformError
+            What had been created is gone again.
+        """
+        own = self._note.own_namespace
+        for one in self._planned:
+            ownership.marked(one.body, self._namespace if one.owned.namespaced else None, self._marks)
+        if not own:
+            creating.check_namespace(self._api, self._namespace, self._context.token)
+        self._try_out([one for one in self._planned if not own or not one.owned.namespaced])
+        self._note.write(self._context.data_dir)
+        begun = time.monotonic()
+        try:
+            if own:
+                creating.create_namespace(self._api, self._namespace, self._marks)
+            self._lease.start()
+            if own:
+                self._try_out([one for one in self._planned if one.owned.namespaced])
+            else:  # somebody may have come at the same moment; then both give way
+                creating.check_namespace(self._api, self._namespace, self._context.token)
+            self._watch()
+            creating.create_all(self._api, self._planned)
+        except BaseException as error:
+            try:
+                self.remove()
+            except PlatformError as failure:
+                error.add_note(f"while removing: {failure.message}")
+            raise
+        self._timings_s["create"] = round(time.monotonic() - begun, 4)
+
+    def _try_out(self, planned: Sequence[Planned]) -> None:
+        problems = creating.try_out(self._api, planned)
+        if problems:
+            raise PlatformError(
+                self.mask(f"deployment {self._context.name!r}: " + "\n".join(problems)),
+                hint="the server tried it without keeping it: nothing of it was created",
+            )
+
+    def _watch(self) -> None:
+        """Watch pods and what they hang on; what may not be watched is told in run.json."""
+        journal, namespace = self._journal, self._namespace
+        mine = {"labelSelector": ownership.selector(self._context.token)}
+        self._watchers = {
+            "pods": Watcher(self._api, POD.path(namespace), journal.on_pod, mine),
+            "events": Watcher(self._api, EVENT.path(namespace), journal.on_event, keep=False),
+            "replica_sets": Watcher(self._api, REPLICA_SET.path(namespace), _nothing, mine),
+            "autoscalers": Watcher(self._api, AUTOSCALER.path(namespace), _nothing),
+            "nodes": Watcher(self._api, NODE.path(), self._on_node),
+        }
+        for watcher in self._watchers.values():
+            watcher.start()
+        pods_watcher = self._watchers["pods"]
+        if pods_watcher.denied or not pods_watcher.connected():
+            raise PlatformError(
+                f"pods of namespace {namespace} cannot be watched: {pods_watcher.denied or 'no answer'}",
+                hint=f"`towtank doctor --context {self._api.context}` lists the rights that are missing",
+            )
+
+    def _on_node(self, change: Any, node: Json, before: Json | None, t_ns: int) -> None:  # noqa: ANN401 - passed on
+        """Nodes matter where pods of ours are; others come and go."""
+        ours = {(pod.get("spec") or {}).get("nodeName") for pod in self._pods()}
+        if node["metadata"]["name"] in ours:
+            self._journal.on_node(change, node, before, t_ns)
+
+    def _pods(self) -> list[Json]:
+        watcher = self._watchers.get("pods")
+        return watcher.things if watcher is not None else []
+
+    def wait_ready(self, *, cancelled: Cancelled) -> None:
+        """Block until every workload is up and every target answers; see `Deployment.wait_ready`."""
+        begun = time.monotonic()
+        ready = self._config.ready
+        first = f"{next(iter(self._routes_wanted))}-0"
+        waiter = Waiter(
+            self._api, self._context.name, self._namespace, self._workloads, self._pods, self.mask
+        )  # fmt: skip
+        waiter.wait(ready.timeout, first_instance=first, cancelled=cancelled)
+        self._timings_s["pods_ready"] = round(time.monotonic() - begun, 4)
+        until = begun + ready.timeout
+        for name in self._routes_wanted:
+            self._find_target(name, until, cancelled)
+        left_s = max(0.001, until - time.monotonic())
+        probes = ready.model_copy(update={"timeout": left_s})
+        waiting = [Waiting(i, probes, target) for target in self._targets.values() for i in target.instances]
+        with Prober(self._context.root) as prober:
+            wait_until_ready(
+                waiting, prober=prober, cancelled=cancelled, watch=lambda: None, give_up=self._not_ready
+            )
+        self._baseline = Baseline.take(self._api, self._workloads)
+        self._timings_s["ready"] = round(time.monotonic() - begun, 4)
+        self._journal.arm()
+
+    def _find_target(self, name: str, until: float, cancelled: Cancelled) -> None:
+        """Find the way to a target, waiting for it as long as there is time."""
+        wanted, transport = self._routes_wanted[name], self._config.transport_of(name)
+        scheme = "https" if transport.tls is not None else "http"
+        while True:
+            try:
+                found = reach.route(self._api, self._namespace, name, wanted, scheme)
+                break
+            except reach.NotYet as error:
+                if time.monotonic() >= until:
+                    raise ReadinessTimeout(
+                        f"deployment {self._context.name!r}: {name}-0 was not ready within "
+                        f"{format_duration(self._config.ready.timeout)}: {error.message}",
+                        hint=error.hint,
+                    ) from error
+            cancelled_sleep(LOOK_EVERY_S, cancelled)
+        transport = transport.filled(self._secrets.placeholders)
+        if found.host is not None and transport.host is None:
+            transport = transport.model_copy(update={"host": found.host})
+        headers = {
+            key: placeholders.render(value, self._secrets.placeholders)
+            for key, value in self._config.headers_of(name).items()
+        }
+        self._routes[name] = found
+        here = bool(self._connection.cluster["on_this_machine"])
+        instance = Instance(f"{name}-0", found.url, shares_machine=here)
+        self._targets[name] = Target(name, (instance,), headers, transport)
+
+    def _not_ready(self, item: Waiting) -> PlatformError:
+        facts = self._routes[item.target.name].facts
+        return ReadinessTimeout(
+            f"deployment {self._context.name!r}: {item.instance.name} at {item.instance.url} was not ready within "
+            f"{format_duration(self._config.ready.timeout)}; its pods are, but {item.ready.probe} "
+            f"({str(facts['way']).replace('_', ' ')}) saw last: {self._secrets.mask(item.seen)}",
+            hint="is the path right, and does the Service select these pods and their port?",
+        )
+
+    # --- being there ---------------------------------------------------------------------------------------------
+
+    @property
+    def targets(self) -> Mapping[str, Target]:
+        """Where requests can go; known once it is ready."""
+        return dict(self._targets)
+
+    def mask(self, text: str) -> str:
+        """Replace every secret value in a text that is about to be written somewhere."""
+        return self._secrets.mask(text)
+
+    def events(self) -> Sequence[SystemEvent]:
+        """Failures of pods and nodes since it was ready; see `Deployment.events`."""
+        watcher = self._watchers.get("pods")
+        if watcher is not None and watcher.denied and not self._ending.is_set():
+            raise PlatformError(f"pods could not be watched to the end: {watcher.denied}", hint="log in anew")
+        if watcher is not None and not self._ending.is_set() and not watcher.connected(RECONNECT_S):
+            raise PlatformError(
+                f"the API server of context {self._api.context!r} at {self._api.server} is not heard any more",
+                hint="is it up? what happened to the pods meanwhile is not known",
+            )
+        if self._lease.lost and not self._ending.is_set():
+            raise PlatformError(self._lease.lost, hint="somebody else cleans up in this namespace")
+        return self._journal.events
+
+    def steps(self) -> Sequence[Step]:
+        """Steps of every pod's life, in the order in which they were seen."""
+        return self._journal.steps
+
+    def unsettled(self, *, cpu_below: float | None, replicas: bool) -> str:
+        """What keeps the deployment from its baseline; see `base.KnowsBaseline`."""
+        if self._baseline is None:
+            return "it was not ready yet"
+        living = self._pods()
+        try:
+            if replicas:
+                for words in off_baseline(
+                    self._api, self._namespace, self._workloads, self._baseline, living
+                ):
+                    return words
+            if cpu_below is not None:
+                for words in busy_nodes(self._api, living, cpu_below):
+                    return words
+        except PlatformError as error:
+            return error.message
+        return ""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for run.json; header values that hold a secret are masked."""
+        return {
+            "platform": "kubernetes",
+            "cluster": self._connection.cluster,
+            "namespace": {"name": self._namespace, "made": self._note.own_namespace},
+            "objects": [one.owned.shown for one in self._planned],
+            "set": [{"object": c.thing, "path": c.path, "was": c.was, "now": c.now} for c in self._changes],
+            "instances": [
+                {"name": instance.name, "target": name, "url": instance.url, **self._routes[name].facts}
+                for name, target in self.targets.items()
+                for instance in target.instances
+            ],
+            "pods": [pods.shown(pod) for pod in self._pods()],
+            "headers": {
+                name: placeholders.render(value, self._secrets.masked_placeholders)
+                for name, value in mask_values(self._config.headers).items()
+            },
+            "baseline": dict(self._baseline.replicas) if self._baseline is not None else {},
+            "watches": {
+                name: {
+                    "denied": watcher.denied,
+                    "gaps_s": [round((g.to_ns - g.from_ns) / 1e9, 3) for g in watcher.gaps],
+                }
+                for name, watcher in self._watchers.items()
+                if watcher.denied or watcher.gaps
+            },
+            "timings_s": dict(self._timings_s),
+        }
+
+    # --- going ---------------------------------------------------------------------------------------------------
+
+    def remove(self) -> Sequence[LogFile]:
+        """Delete everything that was created and wait until it is gone; repeated calls do nothing more."""
+        self._ending.set()
+        with self._removing:
+            if self._removed:
+                return ()
+            self._journal.disarm()
+            for watcher in self._watchers.values():
+                watcher.close()
+            creating.delete_all(self._api, self._note)
+            self._lease.close()
+            self._removed = True
+            with contextlib.suppress(OSError):
+                (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
+            self._api.close()
+        return ()
+
+
+def _nothing(change: Any, thing: Json, before: Json | None, t_ns: int) -> None:  # noqa: ANN401
+    """Only what is there now is of interest."""

@@ -1,0 +1,182 @@
+"""Whose an object is: labels on everything that is created, and notes on disk before anything is.
+
+A note says in which cluster and namespace a deployment is to be, and every object by name. Whoever comes after a crash
+reads it, and deletes what carries the deployment's token; whatever else has such a name is somebody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from towtank.clock import machine_id
+from towtank.errors import PlatformError
+from towtank.platforms.base import DeployContext
+from towtank.platforms.kubernetes.discovery import Kind
+from towtank.platforms.kubernetes.parameters import pod_templates
+from towtank.platforms.kubernetes.sources import Json
+
+PREFIX = "towtank.dev"
+TOKEN = f"{PREFIX}/token"
+INSTALLATION = f"{PREFIX}/installation"
+NOTE = "kubernetes.json"
+_NOT_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def labels(context: DeployContext) -> dict[str, str]:
+    """What everything of a deployment is labelled with."""
+    found = {
+        TOKEN: context.token,
+        INSTALLATION: machine_id(),
+        f"{PREFIX}/deployment": label_value(context.name),
+        "app.kubernetes.io/managed-by": "towtank",
+    }
+    if context.experiment:
+        found[f"{PREFIX}/experiment"] = label_value(context.experiment)
+    return found
+
+
+def label_value(text: str) -> str:
+    """Text as a label may have it: 63 letters, digits, `-`, `_` and `.`."""
+    return _NOT_LABEL.sub("-", text)[:63].strip("-_.")
+
+
+def selector(token: str) -> str:
+    """What finds everything of a deployment."""
+    return f"{TOKEN}={token}"
+
+
+def is_ours(thing: Json, token: str) -> bool:
+    """Whether an object carries the token."""
+    return ((thing.get("metadata") or {}).get("labels") or {}).get(TOKEN) == token
+
+
+def marked(thing: Json, namespace: str | None, marks: dict[str, str]) -> Json:
+    """Put labels on an object and its pods, and the namespace; in place.
+
+    `managed-by` stays what its author wrote.
+    """
+    metadata = thing["metadata"]
+    metadata["labels"] = _with(metadata.get("labels"), marks)
+    if namespace is not None:
+        metadata["namespace"] = namespace
+    for template in pod_templates(thing):
+        if template is not thing:
+            holder = template.setdefault("metadata", {})
+            holder["labels"] = _with(holder.get("labels"), marks)
+    spec = thing.get("spec")
+    claims = spec.get("volumeClaimTemplates") if isinstance(spec, dict) else None
+    for claim in claims or []:  # a StatefulSet leaves its claims behind; we do not
+        holder = claim.setdefault("metadata", {})
+        holder["labels"] = _with(holder.get("labels"), marks)
+    return thing
+
+
+def _with(has: dict[str, str] | None, marks: dict[str, str]) -> dict[str, str]:
+    own = {key: value for key, value in marks.items() if key.startswith(PREFIX)}
+    return {**marks, **(has or {}), **own}
+
+
+@dataclass(frozen=True)
+class Owned:
+    """One object that is to be created."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    namespace: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where it is in the API."""
+        return self.of.path(self.namespace, self.name)
+
+    @property
+    def of(self) -> Kind:
+        """Its kind."""
+        return Kind(self.api_version, self.kind, self.plural, self.namespaced)
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Note:
+    """Where a deployment is and what belongs to it; written before anything is created.
+
+    Parameters
+    ----------
+    token : str
+    context, server : str
+    kubeconfig : str
+        Absolute path of the file that the context came from.
+    cluster : str
+        Id of the cluster, where it may be known: a context that was bent to another cluster is noticed.
+    namespace : str
+    own_namespace : bool
+        Towtank makes it and removes it.
+    things : tuple of Owned
+        In the order of their creation.
+    """
+
+    token: str
+    context: str
+    server: str
+    kubeconfig: str
+    cluster: str
+    namespace: str
+    own_namespace: bool
+    things: tuple[Owned, ...] = field(default=())
+
+    def write(self, folder: Path) -> None:
+        """Write it durably.
+
+        Raises
+        ------
+        PlatformError
+        """
+        path = folder / NOTE
+        temporary = path.with_suffix(".tmp")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with temporary.open("w", encoding="utf-8") as stream:
+                json.dump(asdict(self), stream, indent=1)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            raise PlatformError(
+                f"{path} cannot be written: {error.strerror or error}; nothing was created"
+            ) from error
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Read it again; None when nothing was about to be created.
+
+        Raises
+        ------
+        PlatformError
+            It is there and cannot be read: what it speaks of may still exist.
+        """
+        path = folder / NOTE
+        try:
+            content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            things: Sequence[dict[str, Any]] = content.pop("things")
+            return cls(**content, things=tuple(Owned(**one) for one in things))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise PlatformError(
+                f"{path} cannot be read: {error}",
+                hint="objects with the label towtank.dev/token may be left in the cluster: "
+                "kubectl get all,ns -A -l towtank.dev/token",
+            ) from error

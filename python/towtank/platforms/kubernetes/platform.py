@@ -1,0 +1,147 @@
+"""The `kubernetes` platform: objects in the cluster of one named context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from towtank.errors import PlatformError
+from towtank.platforms.base import DeployContext
+from towtank.platforms.kubernetes import creating, ownership, reach, rights, sources
+from towtank.platforms.kubernetes.client import ApiClient
+from towtank.platforms.kubernetes.config import KubernetesConfig
+from towtank.platforms.kubernetes.connection import Connection, connect, usable_nodes
+from towtank.platforms.kubernetes.deployment import KubernetesDeployment, namespace_name
+from towtank.platforms.kubernetes.discovery import LEASE, NAMESPACE
+from towtank.platforms.kubernetes.kubeconfig import find_context
+from towtank.platforms.kubernetes.lease import lease_name, live_holder
+from towtank.platforms.kubernetes.parameters import Change, changed
+from towtank.platforms.masking import Secrets, missing_secrets
+
+_CHECKED_IN = creating.TRY_IN
+
+
+class KubernetesPlatform:
+    """Creates objects in a cluster, and removes what it created.
+
+    The context has to be named: nothing happens to a cluster because a shell happened to point at it.
+    """
+
+    name = "kubernetes"
+
+    def check(self, config: KubernetesConfig, root: Path | None = None) -> Sequence[str]:
+        """Everything that can be known before: files, context, kinds, rights, and what the server says to a trial."""
+        found = list(missing_secrets(config.secret_names(), config.secret_files(), root))
+        try:
+            connection = connect(config.context, config.kubeconfig, root)
+        except PlatformError as error:
+            return [*found, _said(error)]
+        try:
+            if root is not None:
+                found += _problems(connection, config, root)
+        except PlatformError as error:
+            found.append(_said(error))
+        finally:
+            connection.api.close()
+        return found
+
+    def deploy(self, config: KubernetesConfig, context: DeployContext) -> KubernetesDeployment:
+        """Create everything; see `Platform.deploy`."""
+        secrets = Secrets(config.secret_names(), files=config.secret_files(), root=context.root)
+        connection = connect(config.context, config.kubeconfig, context.root)
+        try:
+            namespace = config.namespace or namespace_name(context.name, context.token)
+            planned, changes = _planned(connection, config, context.root, namespace)
+            deployment = KubernetesDeployment(
+                connection, config, context, secrets, planned=planned, changes=changes
+            )
+            deployment.create()
+        except BaseException:
+            connection.api.close()
+            raise
+        return deployment
+
+    def place(self, config: KubernetesConfig, root: Path) -> tuple[str, str]:
+        """The context, and which cluster it is; see `base.HasPlace`."""
+        connection = connect(config.context, config.kubeconfig, root)
+        connection.api.close()
+        cluster = connection.cluster
+        return config.context, f"{connection.identity} ({cluster['distribution']} {cluster['version']})"
+
+    def sweep(self, token: str) -> int:
+        """Nothing: where a deployment was is known from its note only; see `sweep_noted`."""
+        del token
+        return 0
+
+    def sweep_noted(self, token: str, folder: Path) -> int:
+        """Delete what a dead Towtank left of the deployment with this token; see `base.SweepsFromNotes`.
+
+        Raises
+        ------
+        PlatformError
+            The cluster cannot be reached or is another one than then, or somebody still uses the deployment.
+        """
+        note = next((found for path in _note_folders(folder) if (found := ownership.Note.read(path))), None)
+        if note is None or note.token != token:
+            return 0
+        api = ApiClient(find_context(note.context, note.kubeconfig or None))
+        try:
+            _check_same_cluster(api, note)
+            lease = api.find(LEASE.path(note.namespace, lease_name(token)))
+            who = live_holder(api, lease) if lease is not None and ownership.is_ours(lease, token) else ""
+            if who:
+                raise PlatformError(
+                    f"the deployment {token} in namespace {note.namespace} is still used by {who}",
+                    hint="wait until that towtank has ended",
+                )
+            return creating.delete_all(api, note)
+        finally:
+            api.close()
+
+
+def _note_folders(folder: Path) -> list[Path]:
+    return [folder, *(path.parent for path in sorted(folder.glob(f"*/{ownership.NOTE}")))]
+
+
+def _check_same_cluster(api: ApiClient, note: ownership.Note) -> None:
+    found = api.find(NAMESPACE.path(name="kube-system")) or {}
+    uid = (found.get("metadata") or {}).get("uid", "")
+    if uid and note.cluster not in (uid, note.server):
+        raise PlatformError(
+            f"the context {note.context!r} points to another cluster than when the deployment {note.token} was made: "
+            f"then {note.cluster}, now {uid}",
+            hint="point it back, or delete by hand: kubectl get ns,all -A -l towtank.dev/token",
+        )
+
+
+def _planned(
+    connection: Connection, config: KubernetesConfig, root: Path, namespace: str
+) -> tuple[list[creating.Planned], list[Change]]:
+    read = sources.read(config, root)
+    things, changes = changed(read, config, usable_nodes(connection.api, config.nodes))
+    return creating.plan_objects(things, connection.kinds, config, namespace), changes
+
+
+def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> list[str]:
+    """Problems of one deployment in a cluster that answers."""
+    place = config.namespace or _CHECKED_IN
+    planned, _ = _planned(connection, config, root, place)
+    reach.find_routes(config, [one.owned for one in planned])
+    api = connection.api
+    found = [
+        f"the right to {one.words} is missing in context {api.context!r}"
+        for one in rights.missing(api, rights.needed(config.namespace, [one.owned for one in planned]))
+    ]
+    if config.namespace is not None and not found:
+        creating.check_namespace(api, config.namespace, token="")
+    if not found:
+        found += creating.try_out(api, planned, instead=place if config.namespace is None else None)
+    if found and any("the right to" in one for one in found):
+        found.append(
+            f"`towtank doctor --context {api.context}` checks rights; docs/kubernetes.md grants them"
+        )
+    return found
+
+
+def _said(error: PlatformError) -> str:
+    return f"{error.message}; {error.hint}" if error.hint else error.message

@@ -1,0 +1,85 @@
+"""The command line: `python -m testbed up | down | status | restart | check | build | pack`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from testbed import binaries, cluster, images, possible
+from testbed.errors import NotPossibleError, TestbedError
+from testbed.settings import REGISTRY, Folders, Options
+
+NOT_POSSIBLE = 3
+"""Exit code when this machine cannot carry a testbed."""
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run one command; return its exit code (0 done, 1 failed or not up, 3 not possible on this machine)."""
+    given = _parser().parse_args(words)
+    folders = Folders.from_environment()
+    try:
+        return _run(given, folders)
+    except NotPossibleError as impossible:
+        print(f"testbed: not possible here: {impossible}", file=sys.stderr)
+        return NOT_POSSIBLE
+    except TestbedError as problem:
+        print(f"testbed: {problem}", file=sys.stderr)
+        return 1
+
+
+def _run(given: argparse.Namespace, folders: Folders) -> int:
+    match given.command:
+        case "up":
+            named = {"nodes": given.nodes, "hpa_sync_s": given.hpa_sync, "metrics_s": given.metrics}
+            chosen = {name: value for name, value in named.items() if value is not None}
+            cluster.up(folders, Options(**chosen) if chosen else None, print)
+            print("\n".join(cluster.status(folders)[1]))
+        case "down":
+            cluster.down(folders, print)
+        case "status":
+            is_up, lines = cluster.status(folders)
+            print("\n".join(lines))
+            return 0 if is_up else 1
+        case "restart":
+            cluster.restart(folders, given.node, given.component, print)
+        case "check":
+            possible.check(folders)
+        case "build":
+            possible.check(folders)
+            binaries.build(folders, print)
+        case "pack":
+            binaries.build(folders, print)
+            given.folder.mkdir(parents=True, exist_ok=True)
+            for recipe in binaries.recipes(folders):
+                target = given.folder / f"{recipe.name.replace(':', '_')}.tar"
+                images.archive(images.pack(recipe, folders.images), REGISTRY, target)
+                print(target)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="testbed", description="A real Kubernetes in namespaces of its own."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="bring it up; repeat it at will")
+    up.add_argument("--nodes", type=int, help="1 to 8 (default 1)")
+    up.add_argument("--hpa-sync", type=int, metavar="S", help="autoscaler's period (default 15 s)")
+    up.add_argument("--metrics", type=int, metavar="S", help="metrics-server's period (default 15 s)")
+    commands.add_parser("down", help="end it and remove everything it made but programs, images and logs")
+    commands.add_parser("status", help="exit code 0 when everything runs")
+    restart = commands.add_parser("restart", help="kill one component and start it again")
+    restart.add_argument("node", help="such as node1")
+    restart.add_argument("component", help="such as kubelet")
+    commands.add_parser("check", help="whether this machine can carry it (exit code 3: no, and why)")
+    commands.add_parser("build", help="build programs only")
+    pack = commands.add_parser(
+        "pack", help="write image archives for other clusters (kind load, k3s ctr import)"
+    )
+    pack.add_argument("folder", type=Path)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

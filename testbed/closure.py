@@ -1,0 +1,70 @@
+"""A program of this machine with every library it loads, as files of an image; nothing is mounted from the host."""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+from pathlib import Path
+
+from testbed.errors import BuildError
+from testbed.images import Recipe
+from testbed.shell import find, run
+
+_LIBRARY = re.compile(r"(?:=>\s+)?(/\S+)\s+\(0x")
+# Large parts of Python's library that no server uses.
+LEFT_OUT = {
+    "test",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "ensurepip",
+    "lib2to3",
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
+}
+
+
+def libraries(program: Path) -> dict[str, Path]:
+    """Path in the image → file, for everything that the dynamic linker loads for a program.
+
+    Raises
+    ------
+    BuildError
+        When a library is missing on this machine.
+    """
+    said = run([find("ldd"), program], error=BuildError)
+    if "not found" in said:
+        raise BuildError(f"{program} cannot be packed: {said.strip()}")
+    return {path: Path(path) for path in _LIBRARY.findall(said)}
+
+
+def python_application(name: str, folder: Path, command: tuple[str, ...]) -> Recipe:
+    """Return an image of the running Python, its standard library and one folder of code.
+
+    Parameters
+    ----------
+    name : str
+        Repository and tag.
+    folder : Path
+        A package; it is found below `/app`.
+    command : tuple of str
+        Arguments of Python, such as `("-m", "catalogue")`.
+    """
+    interpreter = Path(sys.executable).resolve()
+    standard = Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix})).resolve()
+    files: dict[str, Path] = {str(interpreter): interpreter, **libraries(interpreter)}
+    for source in standard.rglob("*"):
+        inside = source.relative_to(standard)
+        if source.is_file() and not LEFT_OUT & set(inside.parts):
+            files[str(standard / inside)] = source
+            if source.suffix == ".so":
+                files |= libraries(source)
+    for source in folder.rglob("*"):
+        if source.is_file() and "__pycache__" not in source.parts:
+            files[f"/app/{folder.name}/{source.relative_to(folder)}"] = source
+    return Recipe(
+        name, files, (str(interpreter), *command),
+        environment={"PYTHONPATH": "/app", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHOME": str(sys.base_prefix)},
+    )  # fmt: skip

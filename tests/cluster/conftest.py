@@ -1,0 +1,79 @@
+"""Which cluster the tests of this folder speak to: the testbed, or one that was named explicitly.
+
+`TOWTANK_CONTEXT` (with `KUBECONFIG`) names a context of another cluster, and `TOWTANK_TEST_IMAGE` the image of
+`testbed/go/cmd/hello` as that cluster can pull it. Without them it is the testbed, brought up when it is not up, and
+taken down at the end when these tests brought it up. A current context that nobody named is never used.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from testbed import components, images
+from testbed.settings import REGISTRY, Folders
+
+from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
+
+
+@pytest.fixture(scope="session")
+def was_up() -> Iterator[bool]:
+    """Whether somebody's testbed was up before these tests; if not, none is afterwards."""
+    before = run_testbed("status").returncode == 0
+    yield before
+    if not before and why_not_possible() == "":
+        done = run_testbed("down")
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster that was named, or the testbed."""
+    context = os.environ.get("TOWTANK_CONTEXT")
+    if context:
+        return named_cluster(context)
+    if reason := why_not_possible():
+        pytest.skip(reason)
+    if not request.getfixturevalue("was_up"):
+        done = run_testbed("up")
+        assert done.returncode == 0, done.stderr
+    return testbed_cluster()
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of this test alone."""
+    name = f"towtank-test-{secrets.token_hex(4)}"
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=true", "--timeout=120s")
+
+
+@pytest.fixture
+def fresh_image(cluster: Cluster, tmp_path: Path) -> str:
+    """An image that no node has yet (on another cluster: the image that was named)."""
+    if not cluster.is_testbed:
+        return cluster.image
+    programs = Folders.from_environment().programs
+    (tmp_path / "mark").write_text(secrets.token_hex(8), "utf-8")
+    recipe = images.Recipe(
+        f"hello:{secrets.token_hex(4)}",
+        {"/hello": programs / "hello", "/mark": tmp_path / "mark"},
+        ("/hello",),
+    )
+    images.push(images.pack(recipe, tmp_path), components.REGISTRY_ADDRESS)
+    return f"{REGISTRY}/{recipe.name}"
+
+
+@pytest.fixture
+def foreign_testbed_is_down(was_up: bool) -> None:
+    """For tests that take the testbed up and down: not under somebody's feet, and not elsewhere."""
+    if os.environ.get("TOWTANK_CONTEXT"):
+        pytest.skip("another cluster was named; this test is about the testbed's own life")
+    if reason := why_not_possible():
+        pytest.skip(reason)
+    if was_up:
+        pytest.skip("a testbed is up; `make testbed-down` lets this test take it up and down")

@@ -1,0 +1,80 @@
+"""Rights: what is asked of the API server, what is said when one is missing, and the manifest that grants them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from support.fake_cluster import FakeCluster, FakeServer
+from towtank.cli.main import build_app
+from towtank.platforms.kubernetes import rights
+from towtank.platforms.kubernetes.config import KubernetesConfig
+
+DOCS = Path(__file__).parents[4] / "docs" / "kubernetes.md"
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(build_app(list(arguments)), list(arguments))
+
+
+def doctor(*arguments: str) -> list[dict[str, str]]:
+    done = run("doctor", "--json", *arguments)
+    assert done.exit_code == 0, done.output
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    return found
+
+
+def test_doctor_says_what_a_cluster_is_and_which_rights_are_missing(
+    cluster: FakeCluster, make: Callable[..., KubernetesConfig]
+) -> None:
+    where = ["--context", "fake", "--kubeconfig", str(make().kubeconfig)]
+    found = {one["name"]: one for one in doctor(*where)}
+    assert {name: one["state"] for name, one in found.items()} == dict.fromkeys(
+        ("cluster", "nodes", "metrics", "rights"), "ok"
+    )
+    assert "upstream v1.34.4" in found["cluster"]["found"]
+    cluster.denied = {("watch", "replicasets")}
+    optional = {one["name"]: one for one in doctor(*where)}
+    assert (optional["rights"]["state"], optional["right"]["state"]) == ("limited", "limited")
+    cluster.denied = {("create", "namespaces")}
+    lacking = [one for one in doctor(*where) if one["name"] == "right"]
+    assert [one["state"] for one in lacking] == ["missing"]
+    assert lacking[0]["found"].startswith("create namespaces in the whole cluster")
+    assert all(one["state"] == "ok" for one in doctor(*where, "--namespace", "mine"))
+
+
+def test_doctor_takes_no_cluster_by_default(
+    make: Callable[..., KubernetesConfig], server: FakeServer
+) -> None:
+    done = run("doctor", "--kubeconfig", str(make().kubeconfig))
+    assert done.exit_code == 2
+    (found,) = doctor("--context", "another", "--kubeconfig", str(make().kubeconfig))
+    assert found["state"] == "missing"
+    assert "there is no context 'another'" in found["found"]
+
+
+@pytest.mark.parametrize("namespace", [None, "study"])
+def test_the_manifest_grants_exactly_what_is_needed(namespace: str | None) -> None:
+    documents = list(yaml.safe_load_all(rights.manifest(namespace)))
+    granted = {
+        (verb, group, resource, one["metadata"].get("namespace", ""))
+        for one in documents
+        if one["kind"] in ("Role", "ClusterRole")
+        for rule in one["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert granted == {(r.verb, r.group, r.resource, r.namespace) for r in rights.needed(namespace)}
+
+
+def test_the_page_has_these_manifests() -> None:
+    text = DOCS.read_text("utf-8")
+    assert rights.manifest() in text
+    assert rights.manifest("study") in text
