@@ -1,7 +1,7 @@
 """Which application it was: a fingerprint of what a local deployment executes.
 
 A changed application between two blocks would be a changed treatment under an old name, so the fingerprint is
-part of the environment that resume compares.
+part of the environment that resume compares. Digests of single files are kept beside it, to name what changed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from towtank.design.plan import Plan
@@ -20,6 +22,11 @@ MOST_FILES = 5_000
 """Of a folder, in order of their names; what is beyond does not count, and the fingerprint says so."""
 MOST_BYTES = 256 * 2**20
 """Of a folder, smallest files first; what is beyond counts by name and size, and the fingerprint says so."""
+MOST_NAMED = 1_000
+"""Files whose digests are kept one by one, over all deployments."""
+_DIGITS = 16
+_YAML_HEAD = 2**20
+_EXPERIMENT = re.compile(rb"^(experiment|'experiment'|\"experiment\")[ \t]*:", re.MULTILINE)
 _NOT_CODE = {"__pycache__", "node_modules", "results", "target"}
 """Besides everything that is hidden."""
 _SCRIPTS = {".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".sh"}
@@ -31,7 +38,24 @@ _WRITTEN = {
 """Data, logs and notes: what a server writes beside itself while it runs is its state, not its code."""
 
 
-def fingerprints(plan: Plan, root: Path, results: Path | None = None) -> dict[str, str]:
+@dataclass(frozen=True)
+class Fingerprints:
+    """What the applications of a plan are made of.
+
+    Parameters
+    ----------
+    applications : dict
+        Deployment name (with its treatment where factors change it) → fingerprint. Deployments that are not
+        processes of this machine have none here: their platform describes images.
+    files : dict
+        File or program → its digest, or its size where only that counts; the first `MOST_NAMED`.
+    """
+
+    applications: dict[str, str]
+    files: dict[str, str]
+
+
+def fingerprints(plan: Plan, root: Path, results: Path | None = None) -> Fingerprints:
     """Take the fingerprint of every application that a plan deploys on this machine.
 
     Parameters
@@ -44,9 +68,7 @@ def fingerprints(plan: Plan, root: Path, results: Path | None = None) -> dict[st
 
     Returns
     -------
-    dict
-        Deployment name (with its treatment where factors change it) → fingerprint. Deployments that are not
-        processes of this machine have none here: their platform describes images.
+    Fingerprints
     """
     # The experiment's own files are compared as the plan, where a comment is no change.
     own = {(root / name).resolve() for name in plan.files}
@@ -62,7 +84,7 @@ def fingerprints(plan: Plan, root: Path, results: Path | None = None) -> dict[st
             if found.get(name, value) != value:
                 name = f"{name} ({treatment.id})"
             found[name] = value
-    return found
+    return Fingerprints(found, applications.files)
 
 
 class _Applications:
@@ -73,6 +95,7 @@ class _Applications:
         self._left_out = left_out
         self._known: dict[Path, str] = {}
         self._notes: dict[Path, str] = {}
+        self.files: dict[str, str] = {}
 
     def fingerprint(self, deployment: object) -> str | None:
         """Digest of everything that a local deployment's processes are made of, and what it leaves out."""
@@ -81,7 +104,11 @@ class _Applications:
         sha, notes = hashlib.sha256(), dict[str, None]()
         for name, component in deployment.resolved().items():
             for part, path in self._parts(component):
-                sha.update(f"{name}:{part} {self._digest(path)}\n".encode())
+                digest = self._digest(path)
+                sha.update(f"{name}:{part} {digest}\n".encode())
+                if not path.is_dir():
+                    by_path = f"program {component.command[0]}, {path}" if part == "program" else None
+                    self._keep(by_path or self._named(path), digest)
                 if path in self._notes:
                     notes[self._notes[path]] = None
         return sha.hexdigest()[:16] + (f" ({'; '.join(notes)})" if notes else "")
@@ -122,12 +149,21 @@ class _Applications:
             read += size
             by_size += read > MOST_BYTES
             shown = _file(path) if read <= MOST_BYTES else str(size)
+            self._keep(self._named(path), shown)
             sha.update(f"{path.relative_to(folder)}\0{shown}\n".encode("utf-8", "surrogateescape"))
         notes = [f"only its first {MOST_FILES} files"] if more else []
         notes += [f"{by_size} large files by size only"] if by_size else []
         if notes:
             self._notes[folder] = f"{folder.name}: {', '.join(notes)}"
         return sha.hexdigest()
+
+    def _keep(self, name: str, digest: str) -> None:
+        if len(self.files) < MOST_NAMED:
+            self.files[name] = digest[:_DIGITS]
+
+    def _named(self, path: Path) -> str:
+        """Path from the experiment's folder, so that a study that was moved keeps its names."""
+        return os.path.relpath(path, self._root).encode("utf-8", "backslashreplace").decode()
 
     def _files(self, folder: Path) -> Iterator[Path]:
         """Regular files below a folder that may be code, by name."""
@@ -137,13 +173,24 @@ class _Applications:
                 path = Path(here) / name
                 if name.startswith(".") or path.suffix in _WRITTEN or not path.is_file():
                     continue
-                if path.resolve() not in self._left_out:
+                if path.resolve() not in self._left_out and not _is_experiment(path):
                     yield path
 
     def _may_be_code(self, folder: Path) -> bool:
         if folder.name in _NOT_CODE or folder.name.startswith(".") or folder.resolve() in self._left_out:
             return False
         return not (folder / "plan.json").exists()  # results of any experiment
+
+
+def _is_experiment(path: Path) -> bool:
+    """Whether a file is an experiment of its own: several often share a folder, and none is the application."""
+    if path.suffix not in (".yaml", ".yml"):
+        return False
+    try:
+        with path.open("rb") as stream:
+            return _EXPERIMENT.search(stream.read(_YAML_HEAD)) is not None
+    except OSError:
+        return False
 
 
 def _size(path: Path) -> int:

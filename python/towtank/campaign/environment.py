@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import towtank
+from towtank.campaign.application import Fingerprints
 from towtank.clock import boot_id, machine_id
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.plan import Plan
@@ -21,12 +22,13 @@ from towtank.load.binary import EngineBuild
 SCHEMA_VERSION = 1
 _MEMORY_STEP = 64 * 2**20
 """MemTotal differs by a few pages from boot to boot; coarser it names the machine."""
-_NOT_COMPARED = ("boot_id", "digest", "captured_utc", "schema_version")
+MOST_FILES_SHOWN = 10
+_NOT_COMPARED = ("application_files", "boot_id", "digest", "captured_utc", "schema_version")
 
 
 def capture(
     engine: EngineBuild,
-    applications: Mapping[str, str] | None = None,
+    applications: Fingerprints | None = None,
     tools: Mapping[str, str] | None = None,
     *,
     places: Mapping[str, str] | None = None,
@@ -36,8 +38,8 @@ def capture(
     Parameters
     ----------
     engine : EngineBuild
-    applications : mapping, optional
-        Deployment name → fingerprint of the application that it runs (`campaign.application`).
+    applications : Fingerprints, optional
+        What the deployments run.
     tools : mapping, optional
         Other load generators that drive workloads → their versions.
     places : mapping, optional
@@ -58,7 +60,8 @@ def capture(
             **(tools or {}),
         },
         "engine": {"version": engine.version, "profile": engine.profile, "build": engine.line},
-        "applications": dict(applications or {}),
+        "applications": dict(applications.applications if applications else {}),
+        "application_files": dict(applications.files if applications else {}),
         "boot_id": boot_id(),
         **({"places": dict(places)} if places else {}),
     }
@@ -111,8 +114,21 @@ def digest(environment: Mapping[str, Any]) -> str:
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What changed, one line each: ``host.kernel: 6.1.0 → 6.8.0``."""
-    before, after = dict(_flat(old)), dict(_flat(new))
+    """What changed, one line each: ``host.kernel: 6.1.0 → 6.8.0``.
+
+    A changed application is followed by its files that changed, as far as both environments name them.
+    """
+    lines = _lines(dict(_flat(old)), dict(_flat(new)))
+    names, now = old.get("application_files"), new.get("application_files")
+    if old.get("applications") != new.get("applications") and names and now:
+        files = _lines(names, now)
+        lines += [f"application file: {line}" for line in files[:MOST_FILES_SHOWN]]
+        if len(files) > MOST_FILES_SHOWN:
+            lines.append(f"application file: {len(files) - MOST_FILES_SHOWN} more")
+    return lines
+
+
+def _lines(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return [
         f"{key}: {before.get(key, 'absent')} → {after.get(key, 'absent')}"
         for key in sorted(before.keys() | after.keys())

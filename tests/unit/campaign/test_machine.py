@@ -133,7 +133,7 @@ READY = Ready("0.1", {"profile": "release"}, "epoll", 1, 1, 100)
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(0, "valid"), (0.002, "suspect"), (0.4, "invalid")])
 def test_an_engine_that_stood_still_is_no_good_instrument(ratio, verdict):
-    judged = judge(evidence.of_engine(done(stalled_ratio=ratio), [], READY, one_step=True))
+    judged = judge(evidence.of_engine(done(stalled_ratio=ratio), [], READY))
     assert judged.instrument == verdict
     assert [r.name for r in judged.instrument_reasons] == ["engine_stalled"] * (verdict != "valid")
 
@@ -328,7 +328,7 @@ def study(tmp_path):
 )
 def test_a_changed_application_is_another_environment(study, command, cwd, where):
     plan = application_plan(command, cwd)
-    first = application.fingerprints(plan, study)
+    first = application.fingerprints(plan, study).applications
     assert set(first) == {"one"}
     code = study / where
     for noise in (
@@ -340,40 +340,87 @@ def test_a_changed_application_is_another_environment(study, command, cwd, where
     ):
         (code / noise).parent.mkdir(parents=True, exist_ok=True)
         (code / noise).write_text("no change")
-    assert application.fingerprints(plan, study) == first
+    assert application.fingerprints(plan, study).applications == first
     (code / "package" / "module.py").write_text("answer = 2")
-    assert application.fingerprints(plan, study) != first, "a module that the server imports"
+    assert application.fingerprints(plan, study).applications != first, "a module that the server imports"
 
 
 def test_what_a_server_writes_beside_itself_is_not_its_code(study):
     plan = application_plan("python main.py")
-    first = application.fingerprints(plan, study)
+    first = application.fingerprints(plan, study).applications
     for name in ("access.log", "shop.db", "shop.db-wal", "server.pid", "notes.md"):
         (study / name).write_text("written while it ran")
-    assert application.fingerprints(plan, study) == first
+    assert application.fingerprints(plan, study).applications == first
 
 
 def test_results_and_the_experiments_own_files_are_no_application(study):
     plan = application_plan("python main.py")
-    first = application.fingerprints(plan, study, study / "measured")
+    first = application.fingerprints(plan, study, study / "measured").applications
     (study / "experiment.yaml").write_text("experiment: trial # compared as the plan")
     for name, file in (("measured", "lock"), ("measured.2020", "plan.json")):
         (study / name).mkdir()
         (study / name / file).write_text("{}")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(study / "app.sock"))
-        assert application.fingerprints(plan, study, study / "measured") == first
+        assert application.fingerprints(plan, study, study / "measured").applications == first
 
 
 def test_a_fingerprint_says_what_it_leaves_out(study, monkeypatch):
     plan = application_plan("python main.py")
     monkeypatch.setattr(application, "MOST_BYTES", 100)
     (study / "large.bin").write_bytes(b"1" * 200)
-    first = application.fingerprints(plan, study)["one"]
+    first = application.fingerprints(plan, study).applications["one"]
     assert first.endswith("(study: 1 large files by size only)")
     (study / "large.bin").write_bytes(b"2" * 200)
-    assert application.fingerprints(plan, study)["one"] == first
+    assert application.fingerprints(plan, study).applications["one"] == first
     (study / "package" / "module.py").write_text("answer = 2")
-    assert application.fingerprints(plan, study)["one"] != first, "small files are read in any case"
+    assert application.fingerprints(plan, study).applications["one"] != first, (
+        "small files are read in any case"
+    )
     monkeypatch.setattr(application, "MOST_FILES", 2)
-    assert "only its first 2 files" in application.fingerprints(plan, study)["one"]
+    assert "only its first 2 files" in application.fingerprints(plan, study).applications["one"]
+
+
+def test_another_experiment_beside_the_first_is_no_application(study):
+    plan = application_plan("python main.py")
+    first = application.fingerprints(plan, study).applications
+    (study / "second.yaml").write_text("# another\nexperiment: second")
+    assert application.fingerprints(plan, study).applications == first
+    (study / "settings.yaml").write_text("server:\n  experiment: no key at the top")
+    assert application.fingerprints(plan, study).applications != first
+
+
+def changed(study, change):
+    plan = application_plan("python main.py")
+    before = environment.capture(build(), application.fingerprints(plan, study))
+    change()
+    after = environment.capture(build(), application.fingerprints(plan, study))
+    return environment.difference(before, after)
+
+
+def test_a_changed_file_is_named(study):
+    lines = changed(study, lambda: (study / "package" / "module.py").write_text("answer = 2"))
+    assert [line.partition(": ")[0] for line in lines] == ["applications.one", "application file"]
+    assert lines[1].startswith("application file: package/module.py: ")
+    lines = changed(study, lambda: (study / "more.py").write_text(""))
+    assert lines[1].startswith("application file: more.py: absent → ")
+
+
+def test_another_program_is_named_by_its_path(study, monkeypatch):
+    other = study.parent / "shims" / "python"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    lines = changed(
+        study, lambda: monkeypatch.setenv("PATH", f"{other.parent}{os.pathsep}{os.environ['PATH']}")
+    )
+    assert any(f"program python, {other}: absent → " in line for line in lines)
+    assert any(line.endswith(" → absent") and "program python, /" in line for line in lines)
+
+
+def test_few_of_many_changed_files_are_named(study, monkeypatch):
+    lines = changed(study, lambda: [(study / f"f{n}.py").write_text("") for n in range(15)])
+    assert len(lines) == 1 + environment.MOST_FILES_SHOWN + 1
+    assert lines[-1] == "application file: 5 more"
+    monkeypatch.setattr(application, "MOST_NAMED", 3)
+    assert len(application.fingerprints(application_plan("python main.py"), study).files) == 3
