@@ -110,6 +110,52 @@ fn a_name_that_is_not_there_is_dns() {
     assert_eq!(names.asked("shop.example"), 1);
 }
 
+#[test]
+fn an_answer_about_one_family_is_used_without_the_other() {
+    let answering = |at: &str| {
+        Server::start_on(at, |mut peer| {
+            while peer.request().is_some() {
+                ok(&mut peer);
+            }
+        })
+    };
+    for (at, address) in [("127.0.0.1:0", loopback(1)), ("[::1]:0", "::1".parse().unwrap())] {
+        let server = answering(at);
+        let names = NameServer::start(move |_, _| Reply::Only(address));
+        let outcome = run(named(&server, &names, "ttl", 2));
+        assert_eq!(outcome.outcomes(), ["answered"; 2], "{address}");
+        assert!(outcome.column("dns_us")[0].unwrap() < 600_000, "{:?}", outcome.column("dns_us"));
+    }
+}
+
+#[test]
+fn a_timeout_of_a_request_that_waits_for_a_name_is_its_own() {
+    let server = serving();
+    let names = NameServer::start(|_, _| Reply::Silence);
+    let mut job = named(&server, &names, "ttl", 1);
+    job["workloads"][0]["timeout_us"] = 200_000.into();
+    let outcome = run(job);
+    assert_eq!(outcome.outcomes(), ["timeout:dns"]);
+    assert!(outcome.finding("dns_failed").contains("shop.example: no answer within"));
+}
+
+#[test]
+fn it_is_said_why_a_name_has_no_address() {
+    let server = serving();
+    let said = |script: fn(&str, usize) -> Reply| {
+        let outcome = run(named(&server, &NameServer::start(script), "ttl", 1));
+        assert_eq!(outcome.outcomes(), ["dns"]);
+        outcome.finding("dns_failed").to_owned()
+    };
+    let there_is_none = said(|_, _| Reply::NoName);
+    assert!(there_is_none.contains("no such name (NXDOMAIN)"), "{there_is_none}");
+    let empty = said(|_, _| Reply::Addresses(Vec::new(), 60));
+    assert!(empty.contains("has no address"), "{empty}");
+    let circle =
+        said(|name, _| Reply::Alias(if name == "shop.example" { "other.example" } else { "shop.example" }));
+    assert!(circle.contains("shop.example -> other.example -> shop.example"), "{circle}");
+}
+
 /// The name server says nothing; another workload of the same thread goes on.
 #[test]
 fn a_silent_name_server_holds_nobody_else_up() {

@@ -29,13 +29,14 @@ pub enum Outcome {
     Template,
     Proxy,
     Truncated,
+    TimeoutDns,
     /// A check or a capture of the job, by its place among [`OutcomeNames`].
     Named(u8),
 }
 
 impl Outcome {
     /// All that do not depend on the job, in the order of their ids.
-    pub const FIXED: [Self; 20] = [
+    pub const FIXED: [Self; 21] = [
         Self::Answered,
         Self::CheckStatus,
         Self::CheckContains,
@@ -56,6 +57,7 @@ impl Outcome {
         Self::Template,
         Self::Proxy,
         Self::Truncated,
+        Self::TimeoutDns,
     ];
 
     /// Id in a row.
@@ -89,6 +91,7 @@ impl Outcome {
             Self::Template => "template",
             Self::Proxy => "proxy",
             Self::Truncated => "truncated",
+            Self::TimeoutDns => "timeout:dns",
             Self::Named(_) => return None,
         })
     }

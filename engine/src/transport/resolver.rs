@@ -6,14 +6,23 @@ use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{RData, RecordType};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 
 /// A question that is not answered is repeated so often before its time is over.
 const REPEATS: u32 = 2;
+/// Once a name has addresses of one family, an answer about the other may take so much longer (the resolution delay of
+/// RFC 8305): some name servers never give one.
+const OTHER_FAMILY: Duration = Duration::from_millis(50);
+/// Aliases that are followed to tell why a name has no address.
+const ALIASES: usize = 16;
 
 /// Asks; one for the whole run.
 #[derive(Clone)]
@@ -97,12 +106,95 @@ async fn answer_all(dns: &Dns, mut queries: UnboundedReceiver<Query>) {
     }
 }
 
-async fn answer(resolver: TokioResolver, query: Query, timeout: Duration) {
-    // A name with a dot at its end is complete: no search domain is tried.
-    let lookup = match tokio::time::timeout(timeout, resolver.lookup_ip(query.host.as_str())).await {
-        Ok(Ok(lookup)) => lookup,
-        Ok(Err(error)) => {
-            let why = format!("{}: {error}", query.host);
+/// One resolver for each family: what a name server does not say of one must not keep what it said of the other.
+#[derive(Clone)]
+struct Families([TokioResolver; 2]);
+
+/// Addresses, and until when they hold.
+type Found = (Vec<IpAddr>, Instant);
+
+impl Families {
+    /// Asks for both families at once.
+    async fn look_up(&self, host: &str) -> Result<Found, String> {
+        let mut asked = JoinSet::new();
+        for resolver in &self.0 {
+            let (resolver, host) = (resolver.clone(), host.to_owned());
+            // A name with a dot at its end is complete: no search domain is tried.
+            asked.spawn(async move { resolver.lookup_ip(host).await });
+        }
+        let mut found: Option<Found> = None;
+        let mut failures = Vec::new();
+        while !asked.is_empty() {
+            let patience = if found.is_some() { OTHER_FAMILY } else { Duration::MAX };
+            let Ok(Some(Ok(answer))) = tokio::time::timeout(patience, asked.join_next()).await else { break };
+            match answer {
+                Ok(lookup) => {
+                    let (mut all, mut until) = found.unwrap_or((Vec::new(), lookup.valid_until()));
+                    all.extend(lookup.iter());
+                    until = until.min(lookup.valid_until());
+                    found = Some((all, until));
+                }
+                Err(error) => failures.push(error),
+            }
+        }
+        match found.filter(|(all, _)| !all.is_empty()) {
+            Some(found) => Ok(found),
+            None => Err(self.why_not(host, &failures).await),
+        }
+    }
+
+    /// Why a name has no address, in words.
+    async fn why_not(&self, host: &str, failures: &[NetError]) -> String {
+        let code = |error: &NetError| match error {
+            NetError::Dns(DnsError::NoRecordsFound(none)) => Some(none.response_code),
+            _ => None,
+        };
+        if let Some(error) = failures.iter().find(|error| code(error).is_none()) {
+            return error.to_string();
+        }
+        let aliases = self.aliases(host).await;
+        let chain = aliases.join(" -> ");
+        if failures.iter().any(|error| code(error) == Some(ResponseCode::NXDomain)) {
+            if aliases.is_empty() {
+                "there is no such name (NXDOMAIN)".into()
+            } else {
+                format!("it is an alias of a name that is not there (NXDOMAIN): {chain}")
+            }
+        } else if aliases.is_empty() {
+            "the name is there, but has no address".into()
+        } else if aliases[..aliases.len() - 1].contains(&aliases[aliases.len() - 1]) {
+            format!("its aliases go in a circle (CNAME): {chain}")
+        } else {
+            format!("it is an alias of a name without an address: {chain}")
+        }
+    }
+
+    /// The chain of aliases that begins with a name, up to the first that comes again; empty if it is none.
+    async fn aliases(&self, host: &str) -> Vec<String> {
+        let mut chain = vec![host.trim_end_matches('.').to_owned()];
+        while chain.len() <= ALIASES {
+            let last = format!("{}.", chain[chain.len() - 1]);
+            let Ok(lookup) = self.0[0].lookup(last, RecordType::CNAME).await else { break };
+            let target = lookup.answers().iter().find_map(|record| match &record.data {
+                RData::CNAME(alias) => Some(alias.0.to_utf8().trim_end_matches('.').to_lowercase()),
+                _ => None,
+            });
+            let Some(target) = target else { break };
+            let again = chain.contains(&target);
+            chain.push(target);
+            if again {
+                break;
+            }
+        }
+        if chain.len() > 1 { chain } else { Vec::new() }
+    }
+}
+
+async fn answer(resolver: Families, query: Query, timeout: Duration) {
+    let (found, valid_until) = match tokio::time::timeout(timeout, resolver.look_up(&query.host)).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(why)) => {
+            let why = format!("{}: {why}", query.host);
             return query.refuse(why);
         }
         Err(_) => {
@@ -110,19 +202,19 @@ async fn answer(resolver: TokioResolver, query: Query, timeout: Duration) {
             return query.refuse(why);
         }
     };
-    let mut addresses: Vec<_> = lookup.iter().map(|ip| SocketAddr::new(ip, query.port)).collect();
+    let mut addresses: Vec<_> = found.into_iter().map(|ip| SocketAddr::new(ip, query.port)).collect();
     addresses.sort_by_key(SocketAddr::is_ipv6);
     addresses.dedup();
-    if addresses.is_empty() {
-        let why = format!("{}: the name has no address", query.host);
-        return query.refuse(why);
-    }
-    let valid = lookup.valid_until().saturating_duration_since(Instant::now());
+    let valid = valid_until.saturating_duration_since(Instant::now());
     let valid_ns = u64::try_from(valid.as_nanos()).unwrap_or(u64::MAX);
     query.mailbox.put(Answer { number: query.number, addresses, valid_ns, failure: None });
 }
 
-fn build(dns: &Dns) -> Result<TokioResolver, String> {
+fn build(dns: &Dns) -> Result<Families, String> {
+    Ok(Families([build_for(dns, LookupIpStrategy::Ipv4Only)?, build_for(dns, LookupIpStrategy::Ipv6Only)?]))
+}
+
+fn build_for(dns: &Dns, family: LookupIpStrategy) -> Result<TokioResolver, String> {
     let provider = TokioRuntimeProvider::default();
     let mut builder = if dns.servers.is_empty() {
         // Without a configuration there is still the hosts file.
@@ -133,12 +225,12 @@ fn build(dns: &Dns) -> Result<TokioResolver, String> {
         let servers = dns.servers.iter().map(name_server).collect();
         TokioResolver::builder_with_config(ResolverConfig::from_name_servers(servers), provider)
     };
+    builder.options_mut().ip_strategy = family;
     configure(builder.options_mut(), dns);
     builder.build().map_err(|error| format!("no resolver: {error}"))
 }
 
 fn configure(options: &mut ResolverOpts, dns: &Dns) {
-    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     if dns.servers.is_empty() {
         options.use_hosts_file = ResolveHosts::Always;
     } else {

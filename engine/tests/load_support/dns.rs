@@ -7,6 +7,10 @@ use std::time::Duration;
 pub enum Reply {
     /// These addresses, for so many seconds.
     Addresses(Vec<IpAddr>, u32),
+    /// This address, and not a word about the other family.
+    Only(IpAddr),
+    /// Another name.
+    Alias(&'static str),
     /// There is no such name.
     NoName,
     /// Nothing at all.
@@ -22,6 +26,7 @@ pub struct NameServer {
 
 const A: u16 = 1;
 const AAAA: u16 = 28;
+const CNAME: u16 = 5;
 
 impl NameServer {
     /// Calls `script` with the name and how often its address was asked for before.
@@ -75,6 +80,9 @@ fn question(packet: &[u8]) -> (String, u16, usize) {
 /// RFC 1035, section 4.
 fn answer(question: &[u8], kind: u16, reply: &Reply) -> Option<Vec<u8>> {
     let (addresses, ttl, code) = match reply {
+        Reply::Only(address) if (kind == AAAA) != address.is_ipv6() => return None,
+        Reply::Only(address) => (std::slice::from_ref(address), 60, 0),
+        Reply::Alias(name) => return Some(alias(question, name)),
         Reply::Addresses(addresses, ttl) => (&addresses[..], *ttl, 0),
         Reply::NoName => (&[][..], 0, 3),
         Reply::Silence => return None,
@@ -97,4 +105,17 @@ fn answer(question: &[u8], kind: u16, reply: &Reply) -> Option<Vec<u8>> {
         packet.extend_from_slice(&bytes);
     }
     Some(packet)
+}
+
+fn alias(question: &[u8], name: &str) -> Vec<u8> {
+    let mut packet = question.to_vec();
+    packet[2..4].copy_from_slice(&[0x85, 0x80]);
+    packet[4..12].copy_from_slice(&[0, 1, 0, 1, 0, 0, 0, 0]);
+    let labels = name.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat());
+    let data: Vec<u8> = labels.chain([0]).collect();
+    packet.extend_from_slice(&[0xc0, 12]);
+    packet.extend_from_slice(&CNAME.to_be_bytes());
+    packet.extend_from_slice(&[0, 1, 0, 0, 0, 60, 0, data.len() as u8]);
+    packet.extend_from_slice(&data);
+    packet
 }

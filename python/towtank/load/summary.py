@@ -39,6 +39,7 @@ OUTCOME_WORDS = {
     "truncated": "TLS ended without saying that the answer was complete",
     "protocol": "not HTTP",
     "too_large": "answer larger than allowed",
+    "timeout:dns": "timeout while resolving the name",
     "timeout:connect": "timeout while connecting",
     "timeout:first_byte": "timeout waiting for the first byte",
     "timeout:body": "timeout within the answer",

@@ -115,7 +115,14 @@ impl Client {
         let began_ns = self.rt.now();
         let wait = self.rt.until(limit.at_ns, || question.answer().is_some()).await;
         x.dns_us = micros(began_ns, self.rt.now());
-        limit.check(wait, Outcome::TimeoutConnect)?;
+        if let Err(outcome) = limit.check(wait, Outcome::TimeoutDns) {
+            if outcome == Outcome::TimeoutDns {
+                let names = self.names.borrow();
+                let why = format_args!("{}: no answer within the timeout of a request", names.host(place).0);
+                (self.on_trouble)(Trouble::Dns, &why);
+            }
+            return Err(outcome);
+        }
         let addresses = question.answer().filter(|found| !found.is_empty()).ok_or(Outcome::Dns)?;
         Ok(self.names.borrow_mut().order(place, &addresses))
     }
