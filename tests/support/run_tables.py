@@ -42,6 +42,7 @@ class FakeRun:
     system: str = "intact"
     state: str = "complete"
     failure: str | None = None
+    unknown: dict[str, str] = field(default_factory=dict)
 
     @property
     def record(self) -> RunRecord:
@@ -51,7 +52,7 @@ class FakeRun:
             treatment_label="one", levels={}, block=1, position=1, attempt=1, seed=1,
             started_utc="2026-01-05T09:00:00Z",
             window=self.window, timeout_us=self.timeout_us, bin_us=self.bin_us, failure=self.failure,
-            verdicts=verdicts if self.state == "complete" else None,
+            unknown=self.unknown, verdicts=verdicts if self.state == "complete" else None,
         )  # fmt: skip
 
     def _inside(self, request: Req) -> bool:

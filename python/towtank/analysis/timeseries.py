@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from towtank.analysis.distribution import MICROSECOND_S
 from towtank.analysis.summaries import SECOND_US, RunData
+from towtank.analysis.tables import Totals
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 COLUMNS = (
     "treatment_id", "run_id", "t_s", "bin_s", "requests_per_s", "done_per_s", "p50_s", "p95_s", "goodput", "due",
@@ -25,28 +30,32 @@ def run_timeseries(run: RunData) -> pd.DataFrame:
     -------
     DataFrame
         `COLUMNS`. Percentiles come from the merged counts of that bin of that run, never from other percentiles; null
-        where they fall among failures. Membership is by the scheduled time, completions by the end.
+        where they fall among failures. Membership is by the scheduled time, completions by the end. Both rates are
+        over whole seconds where bins are shorter: completions are stored by second, and the two are compared. Goodput
+        is null where the run does not know it.
     """
     if run.counts is None or run.totals is None:
         return pd.DataFrame(columns=list(COLUMNS))
     width = _stored_bins(run)
     bin_us = run.record.bin_us * width
     bin_s = bin_us * MICROSECOND_S
+    knows_goodput = "goodput" not in run.record.unknown
     rows = []
     for index, latency in run.counts.by_bin(width):
         rows.append(
             {
                 "t_s": index * bin_s,
-                "requests_per_s": latency.n / bin_s,
                 "p50_s": _finite(latency.percentile(50)),
                 "p95_s": _finite(latency.percentile(95)),
-                "goodput": latency.successes / latency.n,
+                "goodput": latency.successes / latency.n if knows_goodput else np.nan,
                 "due": latency.n,
             }
         )
     frame = pd.DataFrame(rows)
     starts = np.rint(frame["t_s"].to_numpy(dtype=float) / MICROSECOND_S).astype(np.int64)
-    frame["done_per_s"] = _completion_rate(run, starts, bin_us)
+    due = frame["due"].to_numpy(dtype=float)
+    frame["requests_per_s"] = _due_rate(due, starts, bin_us)
+    frame["done_per_s"] = _completion_rate(run.totals, starts, bin_us)
     frame = frame.assign(treatment_id=run.record.treatment_id, run_id=run.record.run_id, bin_s=bin_s)
     return frame[list(COLUMNS)]
 
@@ -88,22 +97,35 @@ def _stored_bins(run: RunData) -> int:
     return -(-LONG_BIN_US // run.record.bin_us)
 
 
-def _completion_rate(
-    run: RunData, starts: np.ndarray[tuple[int], np.dtype[np.int64]], bin_us: int
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Complete answers per second in each bin, from sums per second.
-
-    A bin shorter than a second shows the rate of the second it lies in; a longer one the mean of its seconds, each
-    weighted by its overlap with the bin.
-    """
-    assert run.totals is not None  # noqa: S101 - the caller looked
-    seconds, done = run.totals.completions()
+def _completion_rate(totals: Totals, starts: Integers, bin_us: int) -> Floats:
+    """Complete answers per second in each bin, from sums per second."""
+    seconds, done = totals.completions()
     if not seconds.size:
         return np.zeros(starts.size)
     edges = np.arange(seconds[0], seconds[-1] + 2) * SECOND_US
     per_second = np.zeros(edges.size - 1)
     per_second[seconds - seconds[0]] = done
-    cumulated = np.concatenate(([0.0], np.cumsum(per_second)))
+    return _rate(edges, np.concatenate(([0.0], np.cumsum(per_second))), starts, bin_us)
+
+
+def _due_rate(due: Floats, starts: Integers, bin_us: int) -> Floats:
+    """Requests due per second in each bin, over the same seconds as completions."""
+    if bin_us % SECOND_US == 0:
+        return due / (bin_us * MICROSECOND_S)
+    ends = np.cumsum(due)
+    # The start and end of every bin: nothing is due between bins.
+    instants = np.stack((starts, starts + bin_us), axis=1).ravel()
+    cumulated = np.stack((ends - due, ends), axis=1).ravel()
+    edges = np.arange(starts[0] // SECOND_US, -(-(starts[-1] + bin_us) // SECOND_US) + 1) * SECOND_US
+    return _rate(edges, np.interp(edges, instants, cumulated), starts, bin_us)
+
+
+def _rate(edges: Integers, cumulated: Floats, starts: Integers, bin_us: int) -> Floats:
+    """Rate in each bin, from counts cumulated up to the edges of seconds.
+
+    A bin shorter than a second shows the rate of the second it lies in; a longer one the mean of its seconds, each
+    weighted by its overlap with the bin.
+    """
     until = np.interp([starts, starts + bin_us], edges, cumulated)
     return np.asarray((until[1] - until[0]) / (bin_us * MICROSECOND_S), dtype=np.float64)
 

@@ -111,7 +111,7 @@ def _caption(
         f"Line: {'the only run' if single else f'the middle of {many} runs'} in each {show(known('p95'), bin_s)} bin"
         f"{'.' if single else '; band: lowest to highest run.'} "
         "Time runs from the start of the load, on the same clock for requests and resources. "
-        "In the first row, the grey line is requests due, the coloured one requests done."
+        "In the first row, the grey line is requests due, the coloured one requests done, both over whole seconds."
     )
     shaded = [s["name"] for s in stages if s["shade"]]
     if shaded:
