@@ -76,7 +76,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
     found = (*resting, *found)
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     return ExperimentAnalysis(
-        headline=headline.headline(plan, treatments, comparisons),
+        headline=headline.headline(plan, treatments, comparisons, gathered.records),
         decided=headline.is_decided(comparisons),
         slo_held=slo.all_held(table),
         runs=tuple(gathered.summaries),

@@ -22,6 +22,8 @@ from towtank.store.run_record import Reason, RunRecord
 
 FEW_BLOCKS = 6
 """With fewer blocks no exact 95 % interval of a median exists, and one odd block decides."""
+ENOUGH_BLOCKS = 8
+"""Repetitions that the advice about few ones asks for."""
 IMBALANCE = 1.5
 """Busiest instance ÷ fairest share beyond which the spread of requests is worth a word."""
 SEVERITY_ORDER = {"serious": 0, "warning": 1, "info": 2}
@@ -119,13 +121,17 @@ def _coverage(plan: Plan, records: Sequence[RunRecord], runs: Sequence[RunSummar
 
 
 def _instrument(records: Sequence[RunRecord]) -> Iterator[Finding]:
-    """Reasons of the instrument axis, grouped by name and by whether the run was thrown away."""
+    """Reasons of the instrument axis, grouped by name and by whether the run was thrown away.
+
+    What alone would have left a run suspect is no cause of its being thrown away, and touches no number then.
+    """
     for verdict in ("suspect", "invalid"):
         grouped: dict[str, list[tuple[RunRecord, Reason]]] = defaultdict(list)
         for record in records:
             if record.verdicts and record.verdicts.instrument == verdict:
                 for reason in record.verdicts.instrument_reasons:
-                    grouped[reason.name].append((record, reason))
+                    if reason.severe or verdict == "suspect":
+                        grouped[reason.name].append((record, reason))
         for name, cases in grouped.items():
             worst = max((reason for _, reason in cases), key=lambda r: abs(r.value or 0.0))
             kept = "kept, with care" if verdict == "suspect" else "left out of every number and repeated"
@@ -228,7 +234,10 @@ def _design(
             "few_blocks",
             "warning",
             f"Some treatment has only {fewest} valid run(s); intervals are wide and rest on the shape of the data.",
-            f"Use 8 repetitions or more; from {PERMUTATION_FROM} blocks a permutation test checks every claim.",
+            "Run the experiment again: it resumes and repeats the runs that are missing or invalid."
+            if len({p.block for p in plan.runs}) >= ENOUGH_BLOCKS
+            else f"Use {ENOUGH_BLOCKS} repetitions or more; from {PERMUTATION_FROM} blocks a permutation test checks "
+            "every claim.",
         )
     if not is_blocked(plan) and len(treatments) > 1:
         yield Finding(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from towtank.analysis import sentences
 from towtank.analysis.contrasts import contrasts
 from towtank.analysis.model import Comparison, TreatmentSummary
 from towtank.design.plan import Plan
+from towtank.store.run_record import Reason, RunRecord
 from towtank.variables import variable
 
+MOST_CAUSES = 2
+"""Reasons of invalid runs that are named where no run is valid."""
 MOST_CONTRASTS = 3
 """More contrasts than this are counted, not told one by one."""
 
@@ -20,7 +24,12 @@ def is_decided(comparisons: Sequence[Comparison]) -> bool:
     return bool(confirmatory) and all(c.verdict != "undecided" for c in confirmatory)
 
 
-def headline(plan: Plan, treatments: Sequence[TreatmentSummary], comparisons: Sequence[Comparison]) -> str:
+def headline(
+    plan: Plan,
+    treatments: Sequence[TreatmentSummary],
+    comparisons: Sequence[Comparison],
+    records: Sequence[RunRecord] = (),
+) -> str:
     """Say the answer.
 
     Parameters
@@ -28,6 +37,8 @@ def headline(plan: Plan, treatments: Sequence[TreatmentSummary], comparisons: Se
     plan : Plan
     treatments : sequence of TreatmentSummary
     comparisons : sequence of Comparison
+    records : sequence of RunRecord
+        Says why there is no valid run, if there is none.
 
     Returns
     -------
@@ -37,7 +48,7 @@ def headline(plan: Plan, treatments: Sequence[TreatmentSummary], comparisons: Se
     if not any(t.n_valid for t in treatments):
         attempts = sum(t.n_invalid for t in treatments)
         spoiled = f"all {attempts} judged runs are invalid" if attempts else "no run is complete"
-        return f"No answer: {spoiled}, so nothing can be said about the system."
+        return f"No answer: {spoiled}, so nothing can be said about the system.{_causes(records)}"
     collapse = _collapses(treatments)
     if len(treatments) == 1:
         return f"One treatment, {treatments[0].label}: there is nothing to compare it with.{collapse}"
@@ -93,6 +104,22 @@ def _evidence(comparison: Comparison) -> str:
     if low is None or high is None:
         return f"{name} ({size})"
     return f"{name} ({size}, {sentences.significant(low * 100)} to {sentences.significant(high * 100)})"
+
+
+def _causes(records: Sequence[RunRecord]) -> str:
+    """Name the commonest reasons of invalid runs, with what one of them says and what to do about the first."""
+    grouped: dict[str, list[Reason]] = defaultdict(list)
+    for record in records:
+        if record.verdicts and record.verdicts.instrument == "invalid":
+            for reason in record.verdicts.instrument_reasons:
+                if reason.severe:
+                    grouped[reason.name].append(reason)
+    common = sorted(grouped.values(), key=len, reverse=True)[:MOST_CAUSES]
+    if not common:
+        return ""
+    told = [f"{found[0].name.replace('_', ' ')} in {len(found)} ({found[0].message})" for found in common]
+    advice = f" Advice: {common[0][0].advice}." if common[0][0].advice else ""
+    return f" Commonest {'reason' if len(told) == 1 else 'reasons'}: {_and(told)}.{advice}"
 
 
 def _collapses(treatments: Sequence[TreatmentSummary]) -> str:

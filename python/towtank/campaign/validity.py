@@ -356,7 +356,7 @@ def judge(observations: Iterable[Observation]) -> Verdicts:
         if severity == 0 or kind.name in hidden:
             continue
         worst[kind.axis] = max(worst[kind.axis], severity)
-        found[kind.axis].append((severity, _reason(kind, observation, threshold)))
+        found[kind.axis].append((severity, _reason(kind, observation, threshold, severe=severity == 2)))
     for reasons in found.values():
         reasons.sort(key=lambda pair: -pair[0])
     return Verdicts.model_validate(
@@ -384,7 +384,7 @@ def show_value(kind: ReasonKind, value: float | None) -> str:
             return f"{value:.10g}"
 
 
-def _reason(kind: ReasonKind, observation: Observation, threshold: float | None) -> Reason:
+def _reason(kind: ReasonKind, observation: Observation, threshold: float | None, *, severe: bool) -> Reason:
     message = kind.message.replace("{value}", show_value(kind, observation.value))
     message = message.replace("{threshold}", show_value(kind, threshold))
     if observation.detail:
@@ -395,4 +395,5 @@ def _reason(kind: ReasonKind, observation: Observation, threshold: float | None)
         threshold=threshold,
         message=message,
         advice=kind.advice,
+        severe=severe,
     )

@@ -17,13 +17,17 @@ class Record(BaseModel):
 
 
 class Reason(Record):
-    """Why a run is not valid or not intact; names and thresholds come from campaign.validity."""
+    """Why a run is not valid or not intact; names and thresholds come from campaign.validity.
+
+    `severe` says that this reason alone makes a run invalid or collapsed; else it makes it suspect or degraded.
+    """
 
     name: str
     value: float | None = None
     threshold: float | None = None
     message: str
     advice: str = ""
+    severe: bool = True
 
 
 class Verdicts(Record):

@@ -149,6 +149,45 @@ def test_reasons_of_the_instrument():
     assert got.message == "1 run suspect (kept, with care): 20 % stolen"
 
 
+def invalid(block, *reasons):
+    return record("one", block, instrument="invalid", reasons=reasons)
+
+
+def reason(name, message, **extra):
+    return Reason(name=name, message=message, **extra)
+
+
+def test_what_leaves_a_run_suspect_is_not_told_as_why_it_is_invalid():
+    mild = reason("busy_before", "a little busy", severe=False)
+    got = found(records=[invalid(1, reason("foreign_load", "40 % foreign"), mild)])
+    assert got["foreign_load"].message.startswith("1 run invalid")
+    assert "busy_before" not in got
+
+
+def test_without_a_valid_run_the_headline_names_the_cause():
+    plan = make_plan()
+    foreign = reason("foreign_load", "others used 40 %", advice="stop them")
+    mild = reason("busy_before", "a little busy", severe=False)
+    records = [
+        invalid(1, foreign, mild),
+        invalid(2, foreign, mild),
+        invalid(3, reason("engine_late", "late")),
+    ]
+    told = headline(plan, [summary(n=0, n_invalid=3)], (), records)
+    assert told.startswith(
+        "No answer: all 3 judged runs are invalid, so nothing can be said about the system."
+    )
+    assert told.endswith(
+        "Commonest reasons: foreign load in 2 (others used 40 %) and engine late in 1 (late). Advice: stop them."
+    )
+
+
+@pytest.mark.parametrize(("blocks", "advice"), [(4, "Use 8 repetitions"), (8, "Run the experiment again")])
+def test_repetitions_that_were_declared_are_not_advised(blocks, advice):
+    got = found(make_plan(blocks=blocks), treatments=[summary(n=0), summary("two", n=1)])
+    assert got["few_blocks"].advice.startswith(advice)
+
+
 def test_missing_runs_and_mixed_environments():
     plan = make_plan(blocks=2)
     got = found(plan, [record("one", 1, environment_digest="a"), record("two", 1, environment_digest="b")])
