@@ -245,7 +245,9 @@ def _design(
             "warning",
             "Runs were made in the listed order, so whatever drifted with time looks like a difference "
             "between treatments.",
-            "Use order: randomized-blocks.",
+            "If the files were measured in turn, import them with --paired; else measure again in turn."
+            if any(_is_imported(t) for t in plan.treatments)
+            else "Use order: randomized-blocks.",
         )
     if plan.experiment.answer is None and len(treatments) > 1:
         yield Finding(

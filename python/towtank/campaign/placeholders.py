@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from towtank.errors import PlatformError
+from towtank.spelling import nearest_name
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([a-z_]+(?:\.[A-Za-z0-9_.-]+)?)\}")
 
@@ -64,13 +64,11 @@ class Places:
                 return match.group(0)[0]
             name = match.group(1)
             if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
+                near = nearest_name(name, known)
                 raise PlatformError(
                     f"{text!r} uses the placeholder {{{name}}}, which is not known here; known are "
                     + ", ".join(f"{{{key}}}" for key in sorted(known)),
-                    hint=f"did you mean {{{near[0]}}}?"
-                    if near
-                    else "double the braces to mean them literally",
+                    hint=f"did you mean {{{near}}}?" if near else "double the braces to mean them literally",
                 )
             return quote(known[name])
 

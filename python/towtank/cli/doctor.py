@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from towtank.errors import ExitCode
+
 if TYPE_CHECKING:
+    from towtank.campaign.machine_checks import Finding
     from towtank.load.ceiling import Ceiling
 
 _WIDTH_IN_PIPES = 140
@@ -61,7 +64,13 @@ def doctor(
         findings = check_machine(path)
     if json:
         typer.echo(json_module.dumps([finding.as_json() for finding in findings], indent=1))
-        return
+    else:
+        _show(findings)
+    if any(finding.name == "engine" and finding.state == "missing" for finding in findings):
+        raise typer.Exit(int(ExitCode.DEPLOYMENT_FAILED))
+
+
+def _show(findings: list[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
 

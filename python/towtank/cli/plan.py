@@ -200,9 +200,10 @@ def _decision(made: Plan, decides: Power | None) -> list[str]:
         return ["decides: nothing; it explores"]
     answer = made.experiment.answer
     primary = ", ".join(answer.primary) if answer else ""
-    lines = [
-        f"decides: {len(decides.claims)} claims ({primary}), together at {1 - decides.alpha:.3g} confidence, by Holm"
-    ]
+    together = f"at {1 - decides.alpha:.3g} confidence"
+    several = len(decides.claims) > 1
+    many = f"{len(decides.claims)} claims ({primary}), together {together}, by Holm"
+    lines = [f"decides: {many if several else f'1 claim ({primary}), {together}'}"]
     alike: dict[tuple[object, ...], list[Claim]] = {}
     for claim in decides.claims:
         key = (claim.method, claim.check, claim.smallest_p, claim.smallest_check_p)

@@ -10,11 +10,12 @@ from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
 from towtank.design.factors import Combination, Factor
 from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.operations import Value, as_text
-from towtank.design.problems import Place, Problems, listing, nearest, nearest_name, shown
+from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.slo import check_variable
 from towtank.design.treatment import SIDE_BY_SIDE, Parts
 from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence
 from towtank.design.validation import validated
+from towtank.spelling import nearest_name
 
 _LATER = {
     "faults": "this version of Towtank knows no faults yet",

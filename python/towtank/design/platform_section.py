@@ -8,11 +8,12 @@ from towtank.design.context import FileContext
 from towtank.design.experiment_file import DeployFile, FixtureFile
 from towtank.design.model import Deploy, Fixture
 from towtank.design.plugin_section import named_model
-from towtank.design.problems import listing, nearest_name
+from towtank.design.problems import listing
 from towtank.design.tree import Mapping, Node
 from towtank.design.validation import Path, joined, validated
 from towtank.fields import Model
 from towtank.platforms import registry
+from towtank.spelling import nearest_name
 
 
 @dataclass(frozen=True)

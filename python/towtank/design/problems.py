@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+from towtank.spelling import nearest_name
 
 MAX_PROBLEMS = 200
 """More are counted, not kept: nobody reads them, and a hostile file must not fill the memory."""
@@ -93,12 +94,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Suggest the known name that a misspelling was probably meant to be: a hint, or ``""``."""
     match = nearest_name(name, known)
     return f"did you mean {match!r}?" if match else ""
-
-
-def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Find the known name that is most alike; ``""`` when none is alike enough."""
-    match = difflib.get_close_matches(name[:200], list(known), n=1, cutoff=0.6)
-    return match[0] if match else ""
 
 
 def listing(names: Iterable[object], *, most: int = 20) -> str:

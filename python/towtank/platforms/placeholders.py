@@ -6,9 +6,10 @@ plan is made, and `{{ … }}` of journeys, which is the engine's language. A lit
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
+
+from towtank.spelling import nearest_name
 
 RUN_NAMES = {
     "data": "the deployment's own folder for data",
@@ -118,7 +119,7 @@ def _fill(match: re.Match[str], values: Mapping[str, str]) -> str:
 
 def _unknown(name: str, template: str, known: Iterable[str]) -> str:
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {{{near[0]}}}?" if near else "; a literal brace is written twice: {{ or }}"
+    near = nearest_name(name, known)
+    hint = f"; did you mean {{{near}}}?" if near else "; a literal brace is written twice: {{ or }}"
     listed = ", ".join(f"{{{k}}}" for k in known)
     return f"unknown placeholder {{{name}}} in {template!r}; known are {listed}{hint}"

@@ -54,6 +54,7 @@ def test_six_files_are_six_runs_and_the_claim_is_decided(two_variants):
     assert claim.estimate == pytest.approx(1.9, abs=0.2)
     assert found.slo.set_index("treatment_id")["held"].to_dict() == {"old": True, "new": False}
     assert {f.name for f in found.findings} >= {"imported", "lag_unknown", "listed_order"}
+    assert "--paired" in next(f.advice for f in found.findings if f.name == "listed_order")
     assert not {f.name for f in found.findings} & {"data_state", "closed_loop"}, "nothing is known of these"
 
 

@@ -225,7 +225,8 @@ def test_doctor_speaks_json():
     assert all(finding["meaning"] for finding in findings.values())
 
 
-def test_doctor_without_an_engine_still_speaks():
-    done = towtank("doctor", TOWTANK_ENGINE="/nowhere")
-    assert done.returncode == 0
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_doctor_without_an_engine_still_speaks_and_fails(form):
+    done = towtank("doctor", *form, TOWTANK_ENGINE="/nowhere")
+    assert done.returncode == int(errors.ExitCode.DEPLOYMENT_FAILED)
     assert "missing" in done.stdout

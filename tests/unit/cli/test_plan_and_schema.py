@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from support.plans import make_plan
+from towtank.cli.plan import _decision
 from towtank.design import json_schema
+from towtank.design.answer import power_of
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "experiments"
@@ -160,3 +163,16 @@ def test_a_value_that_sets_nothing_is_refused(engine, values, words):
     done = towtank("plan", DATA / "quickstart", *options, TOWTANK_ENGINE=str(engine))
     assert done.returncode == 2
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("primary", "said"),
+    [
+        (("p95",), "decides: 1 claim (p95), at 0.95 confidence"),
+        (("p95", "goodput"), "decides: 2 claims (p95, goodput), together at 0.95 confidence, by Holm"),
+    ],
+)
+def test_one_claim_is_said_as_one(primary, said):
+    plan = make_plan(primary=primary)
+    decides = power_of(plan.experiment, plan.experiment.answer, plan.treatments)
+    assert _decision(plan, decides)[0] == said

@@ -52,6 +52,7 @@ def test_long_form_keeps_the_order_of_the_file() -> None:
         ({"command": ["a", None]}, "None is not text"),
         ({"command": 5}, "5 is not a command"),
         ({"command": "a {prt}"}, r"did you mean \{port\}\?"),
+        ({"command": "a {prot}"}, r"did you mean \{port\}\?"),
         ({"command": "a", "env": {"A": "{x}"}}, r"unknown placeholder \{x\}"),
         ({"command": "a", "env": {"A=B": "x"}}, "'A=B' is not a name"),
         ({"command": "a", "env": {"TOWTANK_TOKEN": "x"}}, "set by Towtank itself"),

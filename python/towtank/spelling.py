@@ -1,0 +1,14 @@
+"""Which known name a misspelling was probably meant to be."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Find the known name that is most alike; ``""`` when none is alike enough."""
+    close = difflib.get_close_matches(name[:200], list(known), n=3, cutoff=0.6)
+    # Swapped letters are the likeliest slip, and difflib takes `prot` for `root` as soon as for `port`.
+    swapped = (match for match in close if sorted(match) == sorted(name))
+    return next(swapped, close[0] if close else "")
