@@ -1,25 +1,23 @@
 #!/usr/bin/env bash
-# Debian packages that tests (chromium), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
+# Debian packages that tests (chromium, nginx, nghttpd), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
 # Debian it installs what is missing; elsewhere it says what is missing and what is left out because of it. Never fails: the tests
 # report what they skip.
 set -euo pipefail
 
-declare -A PACKAGE=([chromium]=chromium [nginx]=nginx-light [wrk]=wrk [hey]=hey [h2load]=nghttp2-client
+declare -A PACKAGE=([chromium]=chromium [nginx]=nginx-light [wrk]=wrk [hey]=hey [h2load]=nghttp2-client [nghttpd]=nghttp2-server
   [containerd]=containerd [runc]=runc [etcd]=etcd-server [docker-registry]=docker-registry [iptables]=iptables
   [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl)
-declare -A FOR=([chromium]="the report's browser tests" [nginx]="make bench-peers" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers")
+declare -A FOR=([chromium]="the report's browser tests" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers")
 
 wanted=()
-services_stay_down=
 for group in "${@:-test}"; do
   case "$group" in
-    test) wanted+=(chromium) ;;
+    test) wanted+=(chromium nginx nghttpd) ;;
     bench) wanted+=(nginx wrk hey h2load) ;;
     testbed)
       testbed=(containerd runc etcd docker-registry iptables /usr/lib/cni/ptp ip openssl)
       wanted+=("${testbed[@]}")
-      for program in "${testbed[@]}"; do FOR[$program]="the Kubernetes testbed"; done
-      services_stay_down=yes ;;
+      for program in "${testbed[@]}"; do FOR[$program]="the Kubernetes testbed"; done ;;
     *) echo "usage: tools/system-packages.sh [test] [bench] [testbed]" >&2; exit 2 ;;
   esac
 done
@@ -33,9 +31,9 @@ for program in "${wanted[@]}"; do present "$program" || missing+=("$program"); d
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
   packages=()
   for program in "${missing[@]}"; do packages+=("${PACKAGE[$program]}"); done
-  # The testbed wants the programs of these packages, not an etcd and a containerd running on this machine.
+  # The programs of these packages are wanted, not an nginx, an etcd or a containerd running on this machine.
   policy=/usr/sbin/policy-rc.d
-  if [ -n "$services_stay_down" ] && [ ! -e "$policy" ]; then
+  if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
     printf '#!/bin/sh\nexit 101\n' > "$policy"
     chmod 755 "$policy"
