@@ -43,7 +43,7 @@ test: setup ## unit, contract, integration and a bounded statistical set; says w
 	tools/system-packages.sh test
 	timeout 900 cargo test --profile checks --quiet -p towtank-engine
 	timeout 600 $(PYTEST) -n 2 --dist worksteal $(PARALLEL) -m "not slow and not kill"
-	timeout 900 $(PYTEST) tests apps $(PARALLEL:%=--ignore=%) -m "not slow and not kill and not cluster"
+	timeout 1500 $(PYTEST) tests apps $(PARALLEL:%=--ignore=%) -m "not slow and not kill and not cluster"
 	$(MAKE) --no-print-directory testbed-build || echo "towtank: left out: the tests on a cluster" >&2
 	timeout 900 $(PYTEST) tests/cluster -m "smoke"
 
