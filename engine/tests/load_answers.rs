@@ -205,9 +205,88 @@ fn what_is_not_found_has_an_outcome_and_what_needs_it_is_not_sent() {
         get("b", "/b/{{ token }}", json!({})),
         get("c", "/c/x{{ maybe }}/{{ b }}", json!({})),
     ]));
-    assert_eq!(outcome.outcomes(), ["capture:token", "template", "answered"]);
+    assert_eq!(outcome.outcomes(), ["capture:token", "capture_missing", "answered"]);
     assert_eq!(shop.lines(), ["GET /a", "GET /c/x/1"]);
-    assert!(outcome.findings().contains(&"template_failed"));
+    assert!(!outcome.findings().contains(&"template_failed"), "the system's failure, not the engine's");
+    assert!(outcome.finding("capture_missing").contains("step \"b\": token: no capture has set it"));
+    assert_eq!(outcome.count("sent"), 2);
+}
+
+/// Answers the first request with a token, and fails the next ones.
+fn failing_after_one() -> Shop {
+    let tokens = Mutex::new(0);
+    Shop::new(move |path, _| {
+        let mut tokens = tokens.lock().unwrap();
+        *tokens += u32::from(path == "/token");
+        let status = if path == "/token" && *tokens > 1 { 503 } else { 200 };
+        answer(status, &[], r#"{"token": "t", "maybe": "m", "n": "x"}"#)
+    })
+}
+
+#[test]
+fn a_failed_answer_forgets_what_an_earlier_one_gave_in_every_load() {
+    let captured =
+        json!({"capture": {"token": {"json": "$.token"}, "maybe": {"json": "$.maybe", "optional": true}}});
+    let steps = json!([
+        get("token", "/token", captured),
+        get("plain", "/use/{{ token }}", json!({"capture": {"next": {"json": "$.n"}}})),
+        get("filtered", "/use/{{ token | upper }}", json!({})),
+        get("chained", "/next/{{ next }}", json!({})),
+        get("optional", "/maybe/x{{ maybe }}", json!({})),
+    ]);
+    let mut sessions = times(2);
+    sessions["session"] = "iteration".into();
+    let arrivals =
+        json!({"model": "open", "stages": [{"from_per_s": 10, "to_per_s": 10, "duration_us": 200_000}]});
+    for load in [times(2), sessions, arrivals] {
+        let shop = failing_after_one();
+        let outcome = run(job(&shop.server.at(), load.clone(), steps.clone()));
+        let failed = ["check:status", "capture_missing", "capture_missing", "capture_missing", "answered"];
+        assert_eq!(outcome.outcomes(), [&["answered"; 5][..], &failed].concat(), "{load}");
+        let expected = ["/token", "/use/t", "/use/T", "/next/x", "/maybe/xm", "/token", "/maybe/x"];
+        assert_eq!(shop.lines(), expected.map(|path| format!("GET {path}")), "{load}");
+        let findings = outcome.findings();
+        assert!(
+            !findings.contains(&"template_failed") && findings.contains(&"capture_missing"),
+            "{findings:?}"
+        );
+    }
+}
+
+#[test]
+fn a_condition_that_lacks_a_capture_is_no_fault_of_the_journey() {
+    let condition = json!({"condition": "{{ token | length > 0 }}", "steps": [get("use", "/use", json!({"capture": {"seen": {"json": "$.n"}}}))]});
+    let steps = json!([
+        get("token", "/token", json!({"capture": {"token": {"json": "$.token"}}})),
+        {"if": condition},
+        get("after", "/after/{{ seen }}", json!({})),
+    ]);
+    let mut load = times(2);
+    load["session"] = "iteration".into();
+    let outcome = run(job(&failing_after_one().server.at(), load, steps));
+    assert_eq!(outcome.outcomes(), ["answered", "answered", "answered", "check:status", "capture_missing"]);
+    assert!(outcome.finding("capture_missing").starts_with("a condition: "));
+    assert!(!outcome.findings().contains(&"template_failed"));
+}
+
+#[test]
+fn a_template_that_is_wrong_in_itself_stays_one() {
+    let captured = json!({"capture": {"token": {"json": "$.token"}, "n": {"json": "$.n"}}});
+    let use_first = json!([get("use", "/use/{{ token }}", json!({})), get("ok", "/ok", captured.clone())]);
+    let arithmetic = json!([get("ok", "/ok", captured), get("sum", "/{{ n - 1 }}", json!({}))]);
+    // That another capture has come to nothing does not excuse it.
+    let none = json!({"capture": {"lost": {"json": "$.lost"}, "n": {"json": "$.n"}}});
+    let beside = json!([get("ok", "/ok", none), get("sum", "/{{ n - 1 }}", json!({}))]);
+    for (steps, expected) in [
+        (use_first, ["template", "answered"]),
+        (arithmetic, ["answered", "template"]),
+        (beside, ["capture:lost", "template"]),
+    ] {
+        let outcome = failing_after_one().run(1, steps);
+        assert_eq!(outcome.outcomes(), expected);
+        assert!(outcome.findings().contains(&"template_failed"));
+        assert!(!outcome.findings().contains(&"capture_missing"));
+    }
 }
 
 #[test]
@@ -247,9 +326,11 @@ fn compressed_bodies_are_decoded_where_somebody_looks() {
         _ => (200, "content-encoding: gzip\r\n".into(), gzip(br#"{"items": [{"id": 4}]}"#)),
     });
     let look = json!({"compression": true, "expect": {"json": [{"path": "$.items[0].id", "equals": 4}]}, "capture": {"id": {"json": "$.items[0].id"}}});
+    let mut bad = look.clone();
+    bad.as_object_mut().unwrap().remove("capture");
     let steps = json!([
-        get("good", "/good", look.clone()),
-        get("bad", "/bad", look.clone()),
+        get("good", "/good", look),
+        get("bad", "/bad", bad),
         get("blind", "/bad", json!({"compression": true})),
         get("bomb", "/bomb", json!({"compression": true, "expect": {"contains": "x"}})),
         get("use", "/{{ id }}", json!({"headers": {"accept-encoding": "br"}, "compression": true})),

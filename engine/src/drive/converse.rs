@@ -144,10 +144,12 @@ impl<T: Transport> Worker<T> {
                 continue;
             }
             let push = |text: &str| outgoing.headers.push(name.as_bytes(), text.as_bytes());
-            line.with_text(&mut self.frame(visitor), push).map_err(|message| {
-                self.template_failed(&format!("header \"{name}\" of a redirect's target"), &message);
-                Outcome::Redirect
-            })?;
+            let rendered = line.with_text(&mut self.frame(visitor), push);
+            if let Err(message) = rendered {
+                let what = format!("header \"{name}\" of a redirect's target");
+                self.not_rendered(visitor, &what, &message);
+                return Err(Outcome::Redirect);
+            }
         }
         Ok(outgoing)
     }

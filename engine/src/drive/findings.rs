@@ -75,6 +75,8 @@ pub mod advice {
     pub const RECORD: &str = "make room on the disk of the output folder";
     /// `template_failed`
     pub const TEMPLATE: &str = "correct the template; its requests were not sent";
+    /// `capture_missing`
+    pub const CAPTURE: &str = "look at the outcomes of the step that captures it: requests that needed its answer were not sent, and count as failed";
     /// `instance_names_full`
     pub const INSTANCES: &str =
         "let instance_header name a header with one value per instance, not one per request";

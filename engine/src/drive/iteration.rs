@@ -67,7 +67,7 @@ impl<T: Transport> Worker<T> {
                     continue;
                 }
                 Act::Unclear(message) => {
-                    self.template_failed("a condition", &message);
+                    self.not_rendered(visitor, "a condition", &message);
                     continue;
                 }
                 Act::Pause(pause) => {
@@ -166,9 +166,13 @@ impl<T: Transport> Worker<T> {
         };
         self.recorder.keep(origin, times, &x);
         end.next_ns = x.end_ns;
-        end.unreachable = x.outcome.is_connect_failure() || x.outcome == Outcome::Template;
+        step.answers.forget(x.outcome, |slot, value| visitor.session.set(slot, value));
+        if x.outcome != Outcome::CaptureMissing {
+            // That follows from an earlier request, which has said whether somebody was there.
+            end.unreachable = x.outcome.is_connect_failure() || x.outcome == Outcome::Template;
+        }
         end.cut = x.outcome == Outcome::Interrupted;
-        if x.outcome == Outcome::Template {
+        if matches!(x.outcome, Outcome::Template | Outcome::CaptureMissing) {
             // Nothing was waited for: many of these in a row must not keep others from their turn.
             self.rt.yield_now().await;
         }
@@ -189,8 +193,8 @@ impl<T: Transport> Worker<T> {
         let times = Times { scheduled_ns, picked_ns: queued_ns.unwrap_or(started_ns), started_ns };
         let mut x = Exchange::new(started_ns);
         if let Err(message) = rendered {
-            self.template_failed(&format!("step \"{}\"", self.plan.step_names[&step.id]), &message);
-            x.outcome = Outcome::Template;
+            let what = format!("step \"{}\"", self.plan.step_names[&step.id]);
+            x.outcome = self.not_rendered(visitor, &what, &message);
             self.drafts.put(draft);
             return (x, times);
         }
@@ -222,8 +226,15 @@ impl<T: Transport> Worker<T> {
         Ok(())
     }
 
-    pub(super) fn template_failed(&self, what: &str, message: &str) {
-        let message = format!("{what}: {message}");
-        self.recorder.find("template_failed", self.rt.recent(), 1.0, message, advice::TEMPLATE);
+    /// Says why a text could not be rendered: for want of what an answer should have given, which is a result of the
+    /// system, or because the text itself is wrong.
+    pub(super) fn not_rendered(&self, visitor: &mut Visitor, what: &str, message: &str) -> Outcome {
+        let (outcome, name, advice) = if visitor.session.take_lack() {
+            (Outcome::CaptureMissing, "capture_missing", advice::CAPTURE)
+        } else {
+            (Outcome::Template, "template_failed", advice::TEMPLATE)
+        };
+        self.recorder.find(name, self.rt.recent(), 1.0, format!("{what}: {message}"), advice);
+        outcome
     }
 }

@@ -30,13 +30,14 @@ pub enum Outcome {
     Proxy,
     Truncated,
     TimeoutDns,
+    CaptureMissing,
     /// A check or a capture of the job, by its place among [`OutcomeNames`].
     Named(u8),
 }
 
 impl Outcome {
     /// All that do not depend on the job, in the order of their ids.
-    pub const FIXED: [Self; 21] = [
+    pub const FIXED: [Self; 22] = [
         Self::Answered,
         Self::CheckStatus,
         Self::CheckContains,
@@ -58,6 +59,7 @@ impl Outcome {
         Self::Proxy,
         Self::Truncated,
         Self::TimeoutDns,
+        Self::CaptureMissing,
     ];
 
     /// Id in a row.
@@ -92,6 +94,7 @@ impl Outcome {
             Self::Proxy => "proxy",
             Self::Truncated => "truncated",
             Self::TimeoutDns => "timeout:dns",
+            Self::CaptureMissing => "capture_missing",
             Self::Named(_) => return None,
         })
     }
@@ -106,7 +109,7 @@ impl Outcome {
 
     /// Nothing was sent, and nothing was tried.
     pub fn is_unsent(self) -> bool {
-        matches!(self, Self::NotSent | Self::Template)
+        matches!(self, Self::NotSent | Self::Template | Self::CaptureMissing)
     }
 }
 

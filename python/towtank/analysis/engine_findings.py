@@ -31,6 +31,7 @@ _SAYS = {
 }
 """Source of events → how its words are introduced."""
 ENGINE_SEVERITY: dict[str, Literal["info", "warning", "serious"]] = {
+    "capture_missing": "warning",
     "compact_failed": "serious",
     "count_not_reached": "warning",
     "cpu_bound": "warning",

@@ -24,6 +24,7 @@ from towtank.design.model import OpenLoad, Workload
 from towtank.load.engine import COMPACT_FAILED, Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
+from towtank.store.schemas import outcome_class
 
 _RESOURCE_FINDINGS = ("out_of_descriptors", "out_of_ports", "out_of_connections", "source_address_failed")
 
@@ -62,7 +63,7 @@ def read_outcomes(requests: Path, window: Window) -> Outcomes:
         due=counts.total(),
         answered_as_expected=sum(n for (outcome, _), n in counts.items() if outcome == "answered"),
         answered=sum(n for (_, status), n in counts.items() if status),
-        sent=sum(n for (outcome, _), n in counts.items() if outcome != "not_sent"),
+        sent=sum(n for (outcome, _), n in counts.items() if outcome_class(outcome) != "not_sent"),
         server_errors=sum(n for (_, status), n in counts.items() if 500 <= status <= 599),
     )
 

@@ -139,7 +139,9 @@ REASONS: dict[str, ReasonKind] = _kinds(
     ),
     ReasonKind(
         "template_failed", "instrument", None, 0.0, "flag",
-        "a template of the journey could not be filled in; its requests were not sent",
+        "a template of the journey is wrong in itself: it could not be filled in, and its requests were not sent. "
+        "Where it only lacks what an earlier answer should have given, its requests are `capture_missing` instead: "
+        "they lower the goodput",
         "a template of the journey failed, and its requests were not sent",
         "correct the template; `towtank plan` checks what can be known before",
         hides=_GOODPUT,

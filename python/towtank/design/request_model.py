@@ -156,13 +156,29 @@ class CloudEvent(Model):
 # --- what is expected ------------------------------------------------------------------------------------
 
 
+def _fixed(value: object) -> object:
+    """Refuse a template: the engine would compare with it letter for letter, and every request would fail."""
+    braces = next((b for b in ("{{", "{%") if isinstance(value, str) and b in value), None)
+    if braces is not None:
+        raise ValueError(
+            f"checks compare with fixed values; {braces} … is not worked out here. Write the value itself, or "
+            "${{ … }} for one that a factor gives; `exists` and `matches` check what changes with each request"
+        )
+    return value
+
+
+FixedText = Annotated[str, AfterValidator(_fixed)]
+FixedScalar = Annotated[Scalar, AfterValidator(_fixed)]
+"""Values that checks compare with: no templates."""
+
+
 class JsonCheck(Model):
     """What a JSON body must hold at a path."""
 
-    path: str = Field(min_length=1, description="JSONPath (RFC 9535), such as $.items[0].id")
-    equals: Scalar | None = Field(None, description="the value there")
+    path: FixedText = Field(min_length=1, description="JSONPath (RFC 9535), such as $.items[0].id")
+    equals: FixedScalar | None = Field(None, description="the value there")
     exists: bool | None = Field(None, description="whether there must be something, or nothing")
-    matches: str | None = Field(None, description="regular expression that the value must match")
+    matches: FixedText | None = Field(None, description="regular expression that the value must match")
     name: Slug | None = Field(None, description="of the outcome when it fails: check:NAME")
 
     @model_validator(mode="after")
@@ -176,8 +192,8 @@ class HeaderCheck(Model):
     """What a header of the answer must say."""
 
     name: str = Field(min_length=1, description="name of the header")
-    equals: str | None = Field(None, description="its value")
-    contains: str | None = Field(None, description="text that its value must contain")
+    equals: FixedText | None = Field(None, description="its value")
+    contains: FixedText | None = Field(None, description="text that its value must contain")
     exists: bool | None = Field(None, description="whether it must be there, or must not")
 
     @model_validator(mode="after")
@@ -202,8 +218,8 @@ class Expect(Model):
         min_length=1,
         description="codes such as 204 or classes such as 2xx; else 2xx and 3xx, only 2xx where redirects are followed",
     )
-    contains: str | None = Field(None, description="text that the body must contain")
-    matches: str | None = Field(None, description="regular expression that must match in the body")
+    contains: FixedText | None = Field(None, description="text that the body must contain")
+    matches: FixedText | None = Field(None, description="regular expression that must match in the body")
     json_: Annotated[
         tuple[JsonCheck, ...],
         BeforeValidator(_as_json_checks, json_schema_input_type=dict[str, Scalar] | tuple[JsonCheck, ...]),

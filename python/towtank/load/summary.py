@@ -44,6 +44,7 @@ OUTCOME_WORDS = {
     "timeout:first_byte": "timeout waiting for the first byte",
     "timeout:body": "timeout within the answer",
     "not_sent": "never sent (no slot, port or descriptor in time)",
+    "capture_missing": "not sent: an earlier answer lacked what it needed",
     "redirect": "redirect not followed (to another host, or too many)",
     "proxy": "refused by the proxy",
     "interrupted": "cut off by the end of the load",

@@ -94,7 +94,7 @@ def outcome_class(outcome: str) -> str:
         return "ok"
     if outcome in ("not_sent", "interrupted"):
         return outcome
-    if outcome == "template":  # the journey had nothing to send
+    if outcome in ("template", "capture_missing"):  # the journey had nothing to send
         return "not_sent"
     prefix = outcome.partition(":")[0]
     if prefix in ("check", "capture", "redirect"):  # a whole answer, and not the expected one
@@ -105,7 +105,7 @@ def outcome_class(outcome: str) -> str:
 OUTCOME_CLASS_SQL = """CASE
     WHEN outcome = 'answered' THEN 'ok'
     WHEN outcome IN ('not_sent', 'interrupted') THEN outcome
-    WHEN outcome = 'template' THEN 'not_sent'
+    WHEN outcome IN ('template', 'capture_missing') THEN 'not_sent'
     WHEN split_part(outcome, ':', 1) IN ('check', 'capture', 'redirect') THEN 'check'
     WHEN split_part(outcome, ':', 1) = 'timeout' THEN 'timeout'
     ELSE 'error'

@@ -278,6 +278,24 @@ def test_requests_that_the_engine_could_not_send_are_its_own_fault(finding, reas
     assert judge(seen).instrument == "invalid"
 
 
+def test_requests_for_want_of_an_earlier_answer_are_the_systems_failure(tmp_path):
+    done = Done({"due": 4, "rows": 4}, {}, {}, [{"rows": 4}], "schedule")
+    ready = Ready("0", {"profile": "release"}, "fake", 1, 1, 1)
+    rows = {
+        "scheduled_us": pa.array([1, 2, 3, 4], pa.int64()),
+        "outcome": ["answered", "answered", "check:status", "capture_missing"],
+        "status": pa.array([200, 200, 404, None], pa.int32()),
+    }
+    pq.write_table(pa.table(rows), tmp_path / "r.parquet")
+    outcomes = evidence.read_outcomes(tmp_path / "r.parquet", Window(start_us=0, end_us=9, drained_us=9))
+    assert (outcomes.due, outcomes.sent, outcomes.answered_as_expected) == (4, 3, 2)
+    said = [{"name": "capture_missing", "message": "token: no capture has set it"}]
+    seen = [*evidence.of_engine(done, said, ready), *evidence.of_system([], {}, outcomes)]
+    verdicts = judge(seen)
+    assert (verdicts.instrument, verdicts.system) == ("valid", "degraded")
+    assert [reason.name for reason in verdicts.system_reasons] == ["goodput_low"]
+
+
 # --- environment -----------------------------------------------------------------------------------------
 
 

@@ -178,10 +178,15 @@ def test_values_of_hours_are_exact(tmp_path):
     assert latency == [4 * (2**31 - 1)]
 
 
-@given(st.sampled_from(["answered", "check:status", "check:x", "timeout:body", "refused", "not_sent", "interrupted"])
+@given(st.sampled_from(["answered", "check:status", "check:x", "timeout:body", "refused", "not_sent", "template",
+                        "capture_missing", "interrupted"])
        | st.text(max_size=12))  # fmt: skip
 def test_outcome_classes_in_python_and_sql_agree(outcome):
     query = f"SELECT {schemas.OUTCOME_CLASS_SQL} FROM (SELECT ?::VARCHAR AS outcome)"
     found = CONNECTION.execute(query, [outcome]).fetchall()
     assert found == [(schemas.outcome_class(outcome),)]
     assert found[0][0] in schemas.OUTCOME_CLASSES
+
+
+def test_a_request_without_what_an_earlier_answer_should_have_given_was_not_sent():
+    assert schemas.outcome_class("capture_missing") == "not_sent"

@@ -92,13 +92,20 @@ impl Capture {
         self.source.each(view, &mut |candidate| picked.take(candidate));
         if let Some(value) = picked.value(rng) {
             keep(self.slot, value);
-        } else if self.optional {
-            keep(self.slot, Value::from(""));
-        } else {
-            keep(self.slot, Value::UNDEFINED);
-            return Err(self.outcome);
+            return Ok(());
         }
-        Ok(())
+        self.forget(keep);
+        if self.optional { Ok(()) } else { Err(self.outcome) }
+    }
+
+    /// Where nothing was found: what an earlier answer gave must not pass for what this one has given.
+    pub fn forget(&self, keep: &mut impl FnMut(usize, Value)) {
+        keep(self.slot, if self.optional { Value::from("") } else { Value::UNDEFINED });
+    }
+
+    /// Whether this is the outcome of an answer in which it found nothing.
+    pub fn is_missing(&self, outcome: Outcome) -> bool {
+        !self.optional && self.outcome == outcome
     }
 }
 

@@ -106,6 +106,15 @@ impl Answers {
         }
         outcome
     }
+
+    /// After a request from whose answer nothing was captured, since it was not sent, failed, or was not as expected:
+    /// what it would have captured is not known any more. The same as a capture that finds nothing.
+    pub fn forget(&self, outcome: Outcome, mut keep: impl FnMut(usize, Value)) {
+        let is_taken = outcome == Outcome::Answered || self.captures.iter().any(|c| c.is_missing(outcome));
+        if !is_taken {
+            self.captures.iter().for_each(|capture| capture.forget(&mut keep));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -204,6 +204,7 @@ impl Templates {
         let mut written = bounds::Bounded::default();
         let (result, kept) =
             scope::live(frame, || template.render_captured_to(context, &mut written).map(drop));
+        frame.session.lacked &= result.is_err();
         result.map_err(|e| describe(&e))?;
         // It was written in whole texts.
         out.push_str(&String::from_utf8_lossy(&written.0));

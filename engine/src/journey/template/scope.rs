@@ -136,6 +136,8 @@ struct Live {
     rows: Vec<u32>,
     rng: Option<Rng>,
     kept: Value,
+    /// What no capture has set was looked for.
+    lacked: bool,
 }
 
 thread_local! {
@@ -151,6 +153,7 @@ pub fn live<R>(frame: &mut Frame<'_>, render: impl FnOnce() -> R) -> (R, Value) 
         live.rows = mem::take(&mut frame.session.rows);
         live.rng = Some(frame.rng.clone());
         live.kept = Value::UNDEFINED;
+        live.lacked = false;
     });
     let result = render();
     let kept = LIVE.with_borrow_mut(|live| {
@@ -159,6 +162,7 @@ pub fn live<R>(frame: &mut Frame<'_>, render: impl FnOnce() -> R) -> (R, Value) 
         if let Some(rng) = live.rng.take() {
             *frame.rng = rng;
         }
+        frame.session.lacked = live.lacked;
         mem::take(&mut live.kept)
     });
     (result, kept)
@@ -181,7 +185,11 @@ impl Object for Scope {
             Name::User | Name::Arrival => number(|live| live.user),
             Name::Iteration => number(|live| live.iteration),
             Name::Constant(value) => value.clone(),
-            Name::Slot(slot) => LIVE.with_borrow(|live| live.slots.get(*slot).cloned())?,
+            Name::Slot(slot) => LIVE.with_borrow_mut(|live| {
+                let value = live.slots.get(*slot).filter(|value| !value.is_undefined()).cloned();
+                live.lacked |= value.is_none();
+                value
+            })?,
             Name::Feed(feed) => self.rows[*feed].clone(),
         })
     }

@@ -227,9 +227,9 @@ impl Plain {
     }
 }
 
-fn slot_value<'a>(frame: &'a Frame<'_>, slot: usize, name: &str) -> Result<&'a Value, String> {
-    let value = frame.session.slots.get(slot).filter(|value| !value.is_undefined());
-    value.ok_or_else(|| format!("{name}: no capture has set it"))
+fn slot_value<'a>(frame: &'a mut Frame<'_>, slot: usize, name: &str) -> Result<&'a Value, String> {
+    frame.session.lacked = frame.session.get(slot).is_none();
+    frame.session.get(slot).ok_or_else(|| format!("{name}: no capture has set it"))
 }
 
 fn write_cell(frame: &Frame<'_>, feed: usize, column: usize, out: &mut String) -> Result<(), String> {
