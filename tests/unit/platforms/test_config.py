@@ -142,7 +142,9 @@ def test_every_key_is_described_in_the_schema(name: str) -> None:
 
 
 def test_unknown_platforms_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(PlatformError, match="no platform 'locol'; known are local, external, kubernetes") as caught:
+    with pytest.raises(
+        PlatformError, match="no platform 'locol'; known are local, external, kubernetes"
+    ) as caught:
         registry.create("locol")
     assert caught.value.hint == "did you mean 'local'?"
     with pytest.raises(PlatformError, match="known are"):
