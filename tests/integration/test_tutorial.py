@@ -39,7 +39,9 @@ def test_the_tutorial_works(tmp_path):
         assert done.returncode in expected, f"{command}\n{done.stdout}\n{done.stderr}"
         output[command.split()[1]] = done.stdout
     assert "16" in output["plan"]
-    assert "p95" in output["run"]
+    # On a machine that others kept busy throughout, there is rightly no answer, and no valid run to ask for.
+    spoiled = re.search(r"No answer: all \d+ judged runs are invalid", output["run"])
+    assert spoiled or "p95" in output["run"]
     assert (tmp_path / "results" / "cache" / "report" / "report.html").stat().st_size > 100_000
-    assert re.search(r"\bon\b", output["sql"])
+    assert spoiled or re.search(r"\bon\b", output["sql"])
     assert (tmp_path / "exported" / "requests.csv").stat().st_size > 10_000
