@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from towtank.fields import Slug
-from towtank.platforms import placeholders
 from towtank.platforms.readiness import Ready
-from towtank.platforms.transport import Headers, Tls, Transport
-
-DEFAULT_TARGET = "app"
+from towtank.platforms.target_transport import DEFAULT_TARGET, OwnTransport, TargetsTransport
+from towtank.platforms.transport import Headers
 
 
 def base_url(value: object) -> str:
@@ -64,7 +62,7 @@ Address = Annotated[str, BeforeValidator(base_url)]
 Addresses = Annotated[tuple[str, ...], BeforeValidator(_addresses, json_schema_input_type=str | list[str])]
 
 
-class ExternalTarget(Transport):
+class ExternalTarget(OwnTransport):
     """One of several targets, with what holds for it alone; what it does not say is as for the deployment."""
 
     url: Addresses = Field(description="its address, or the addresses of its replicas")
@@ -80,7 +78,7 @@ AnyTarget = Annotated[
 ]
 
 
-class ExternalConfig(Transport):
+class ExternalConfig(TargetsTransport):
     """Addresses that are already there; nothing is created and nothing is removed.
 
     Exactly one of `url`, `instances` and `targets` says where requests go. The first two make one target, `app`.
@@ -127,44 +125,6 @@ class ExternalConfig(Transport):
             return {DEFAULT_TARGET: dict(self.instances)}
         return {DEFAULT_TARGET: {f"{DEFAULT_TARGET}-0": self.url or ""}}
 
-    def transport_of(self, target: str) -> Transport:
-        """How requests reach a target: what it says itself, then what the deployment says."""
-        common = self.transport()
-        own = (self.targets or {}).get(target)
-        return common if own is None else common.replaced_by(own)
-
-    def headers_of(self, target: str) -> dict[str, str]:
-        """Headers of every request to a target."""
-        own = (self.targets or {}).get(target)
-        return self.headers if own is None or own.headers is None else own.headers
-
-    def tls_sections(self) -> Iterator[tuple[tuple[str, ...], Tls]]:
-        """Every `tls` that is written, with its key path in the deployment."""
-        if self.tls is not None:
-            yield ("tls",), self.tls
-        for name, target in (self.targets or {}).items():
-            if target.tls is not None:
-                yield ("targets", name, "tls"), target.tls
-
     def target_names(self) -> tuple[str, ...]:
         """Targets that journeys can name."""
         return tuple(self.resolved())
-
-    def fixture_names(self) -> tuple[str, ...]:
-        """None: an external deployment uses no folder of ours."""
-        return ()
-
-    def secret_names(self) -> tuple[str, ...]:
-        """Environment variables whose values are used, and masked in everything written."""
-        return placeholders.dotted(self._secrets(), "env")
-
-    def secret_files(self) -> tuple[str, ...]:
-        """Files whose texts are used, and masked in everything written."""
-        return placeholders.dotted(self._secrets(), "file")
-
-    def _secrets(self) -> Iterator[str]:
-        yield from self.headers.values()
-        yield from self.templates()
-        for target in (self.targets or {}).values():
-            yield from (target.headers or {}).values()
-            yield from target.templates()

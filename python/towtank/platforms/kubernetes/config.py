@@ -10,12 +10,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from towtank.fields import Duration, Model, Slug, Whole
-from towtank.platforms import placeholders
 from towtank.platforms.kubernetes.paths import parse_path
 from towtank.platforms.readiness import Ready
-from towtank.platforms.transport import Headers, Tls, Transport
+from towtank.platforms.target_transport import DEFAULT_TARGET, OwnTransport, TargetsTransport
+from towtank.platforms.transport import Headers
 
-DEFAULT_TARGET = "app"
 DEFAULT_TIMEOUT_S = 300.0
 """Images have to be pulled and volumes to be bound; a cluster autoscaler needs minutes for a node."""
 MOST_COPIES = 1000
@@ -101,7 +100,7 @@ def _way(value: object) -> object:
     return value
 
 
-class KubernetesTarget(Transport):
+class KubernetesTarget(OwnTransport):
     """A Service or an Ingress that requests go to."""
 
     service: Name | None = Field(None, description="name of a Service of the deployment")
@@ -144,7 +143,7 @@ AnyTarget = Annotated[
 ]
 
 
-class KubernetesConfig(Transport):
+class KubernetesConfig(TargetsTransport):
     """Objects in a Kubernetes cluster. What Towtank created, and nothing else, is removed at the end.
 
     Exactly one of `manifests`, `kustomize` and `helm` says what. Without `targets` there is one, `app`: the only
@@ -216,24 +215,6 @@ class KubernetesConfig(Transport):
         """Targets that journeys can name."""
         return tuple(self.targets) if self.targets is not None else (DEFAULT_TARGET,)
 
-    def transport_of(self, target: str) -> Transport:
-        """How requests reach a target: what it says itself, then what the deployment says."""
-        own = (self.targets or {}).get(target)
-        return self.transport() if own is None else self.transport().replaced_by(own)
-
-    def headers_of(self, target: str) -> dict[str, str]:
-        """Headers of every request to a target."""
-        own = (self.targets or {}).get(target)
-        return self.headers if own is None or own.headers is None else own.headers
-
-    def tls_sections(self) -> Iterator[tuple[tuple[str, ...], Tls]]:
-        """Every `tls` that is written, with its key path in the deployment."""
-        if self.tls is not None:
-            yield ("tls",), self.tls
-        for name, target in (self.targets or {}).items():
-            if target.tls is not None:
-                yield ("targets", name, "tls"), target.tls
-
     def file_sections(self) -> Iterator[tuple[str | int, ...]]:
         """Key paths of the files and folders that the deployment is made of."""
         for index in range(len(self.manifests)):
@@ -248,22 +229,3 @@ class KubernetesConfig(Transport):
         from towtank.platforms.kubernetes.sources import written_problems  # noqa: PLC0415 - only when there are files
 
         yield from written_problems(self, root)
-
-    def fixture_names(self) -> tuple[str, ...]:
-        """None: what runs in a cluster uses no folder of ours."""
-        return ()
-
-    def secret_names(self) -> tuple[str, ...]:
-        """Environment variables whose values are used, and masked in everything written."""
-        return placeholders.dotted(self._secrets(), "env")
-
-    def secret_files(self) -> tuple[str, ...]:
-        """Files whose texts are used, and masked in everything written."""
-        return placeholders.dotted(self._secrets(), "file")
-
-    def _secrets(self) -> Iterator[str]:
-        yield from self.headers.values()
-        yield from self.templates()
-        for target in (self.targets or {}).values():
-            yield from (target.headers or {}).values()
-            yield from target.templates()

@@ -15,9 +15,10 @@ from typing import Any
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
-from towtank.platforms.kubernetes.config import DEFAULT_TARGET, KubernetesConfig, KubernetesTarget
+from towtank.platforms.kubernetes.config import KubernetesConfig, KubernetesTarget
 from towtank.platforms.kubernetes.discovery import INGRESS, NODE, SERVICE
 from towtank.platforms.kubernetes.ownership import Owned
+from towtank.platforms.target_transport import DEFAULT_TARGET
 
 CONNECT_TIMEOUT_S = 2.0
 _WAY_OF_TYPE = {"NodePort": "node_port", "LoadBalancer": "load_balancer", "ClusterIP": "cluster_ip"}
