@@ -6,7 +6,6 @@ when it is first used.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Generic, TypeVar, cast
 
 from towtank.errors import TowtankError
 from towtank.fields import Model
+from towtank.spelling import nearest_name
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Registry(Generic[K, P]):
             return self._table[name]
         if name in self._foreign:
             return self._load(self._foreign[name])
-        near = difflib.get_close_matches(name, self.names(), n=1)
+        near = nearest_name(name, self.names())
         raise self._error(
             f"there is no {self._noun} {name!r}; known are {', '.join(self.names())}",
-            hint=f"did you mean {near[0]!r}?" if near else None,
+            hint=f"did you mean {near!r}?" if near else None,
         )
 
     def create(self, name: str) -> P:

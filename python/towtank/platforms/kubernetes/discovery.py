@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import threading
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from towtank.clock import boot_id
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
+from towtank.spelling import nearest_name
 
 _DISTRIBUTIONS = (
     (re.compile(r"\+k3s"), "k3s"), (re.compile(r"\+rke2"), "RKE2"), (re.compile(r"-gke\."), "GKE"),
@@ -87,10 +87,10 @@ class Kinds:
                 f"{begin}the cluster of context {self._api.context!r} does not know {version!r} (of {name})",
                 hint="is the version right, and is what brings it (a CustomResourceDefinition, an operator) installed?",
             )
-        near = difflib.get_close_matches(name, known, n=1)
+        near = nearest_name(name, known)
         raise PlatformError(
             f"{begin}{version!r} has no kind {name!r}",
-            hint=f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known)[:20])}",
+            hint=f"did you mean {near}?" if near else f"known are {', '.join(sorted(known)[:20])}",
         )
 
     def _group(self, version: str) -> dict[str, Kind]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from lightkube import ConfigError, KubeConfig
 from lightkube.config.kubeconfig import SingleConfig
 
 from towtank.errors import PlatformError
+from towtank.spelling import nearest_name
 
 DEFAULT_FILE = "~/.kube/config"
 _MOST_NAMED = 12
@@ -50,10 +50,10 @@ def find_context(context: str, kubeconfig: str | None = None, root: Path | None 
             + (f"there is no file {shown}" if missing else f"{shown} has no contexts"),
             hint="name the file in `kubeconfig`, or export KUBECONFIG",
         )
-    near = difflib.get_close_matches(context, known, n=1)
+    near = nearest_name(context, known)
     raise PlatformError(
         f"there is no context {context!r} in {shown}; known are {', '.join(sorted(known)[:_MOST_NAMED])}",
-        hint=f"did you mean {near[0]!r}?" if near else "see `kubectl config get-contexts`",
+        hint=f"did you mean {near!r}?" if near else "see `kubectl config get-contexts`",
     )
 
 

@@ -6,7 +6,6 @@ What is asked for and cannot be found is an error: a factor that changes nothing
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.config import Copies, KubernetesConfig, Patch
 from towtank.platforms.kubernetes.paths import FieldPath, parse_path, spots, written_paths
 from towtank.platforms.kubernetes.sources import Json, Source
+from towtank.spelling import nearest_name
 
 COPY_LABEL = "towtank.dev/copy"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -109,10 +109,10 @@ def _nothing(path: FieldPath, sources: Sequence[Source]) -> PlatformError:
     if not chosen:
         names = [source.name for source in sources]
         asked = f"{path.kind}/{path.name}" if path.name else path.kind
-        near = difflib.get_close_matches(asked, names, n=1)
+        near = nearest_name(asked, names)
         return PlatformError(
             f"{path.text!r} matches nothing: {where} has no {asked}; it has {', '.join(names[:20])}",
-            hint=f"did you mean {near[0]}?" if near else None,
+            hint=f"did you mean {near}?" if near else None,
         )
     known = [one for source in chosen for one in written_paths(source.thing)]
     if not path.kind:  # compare like with like: without the object's name, a single word with single words
@@ -120,10 +120,10 @@ def _nothing(path: FieldPath, sources: Sequence[Source]) -> PlatformError:
     if path.any_depth:
         known = [one.rpartition(".")[2] for one in known]
     wanted = path.text.rpartition(".")[2] if path.any_depth else path.text
-    near = difflib.get_close_matches(wanted, known, n=1, cutoff=_NEAR)
+    near = nearest_name(wanted, known, cutoff=_NEAR)
     return PlatformError(
         f"{path.text!r} matches no field of {', '.join(s.name for s in chosen[:_MOST_LISTED])} in {where}",
-        hint=(f"the nearest is {near[0]!r}; " if near else "")
+        hint=(f"the nearest is {near!r}; " if near else "")
         + "a field that is not written there yet is added with `patches`",
     )
 
@@ -136,10 +136,10 @@ def _named(sources: Sequence[Source], name: str, key: str) -> Source:
         if source.name == name:
             return source
     names = [source.name for source in sources]
-    near = difflib.get_close_matches(name, names, n=1)
+    near = nearest_name(name, names)
     raise PlatformError(
         f"`{key}` names {name}, which is not there; there are {', '.join(names[:20])}",
-        hint=f"did you mean {near[0]}?" if near else None,
+        hint=f"did you mean {near}?" if near else None,
     )
 
 
