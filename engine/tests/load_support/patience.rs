@@ -3,12 +3,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// How often a short measurement is tried.
-pub const ATTEMPTS: usize = 6;
+pub const ATTEMPTS: usize = 8;
 
-/// Whoever took the cores has done with them, it is hoped.
+/// Whoever took the cores has done with them, it is hoped; after each attempt so much longer.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What the first attempt gives that nothing spoiled; or how each was spoiled.
+/// What the first good attempt gives; or what was wrong with each.
 ///
 /// An attempt says what spoiled it, or which bound in time it missed. What must hold however busy the machine is, it asserts itself:
 /// that fails at once.
@@ -20,7 +20,7 @@ pub fn patiently<T>(most: usize, attempt: impl Fn() -> Result<T, String>) -> Res
             Err(why) => {
                 eprintln!("attempt {} of {most}: {why}", spoiled.len() + 1);
                 spoiled.push(why);
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(PAUSE * spoiled.len() as u32);
             }
         }
     }
