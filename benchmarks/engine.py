@@ -118,6 +118,9 @@ def run(document: dict[str, Any], folder: Path, *, core: int | None = None) -> E
     """Run a job as by hand, pinned to `core` if given."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "job.json"
+    if core is not None:
+        # As somebody does who gives the engine a core: it knows then that it need not share it.
+        document = {**document, "cpus": [core]}
     path.write_text(json.dumps(document), encoding="utf-8")
     pin = ["taskset", "-c", str(core)] if core is not None else []
     began = time.monotonic()

@@ -285,6 +285,7 @@ fn by_hand_no_lifeline_is_needed() {
         "not_sent",
         "cpu_user_s",
         "cpu_system_s",
+        "spun_s",
         "cpu_cores_mean",
         "cpu_cores_max_1s",
         "run_queue_wait_ratio",

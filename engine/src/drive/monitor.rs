@@ -19,7 +19,7 @@ pub struct Monitor {
     pub lag: Counts,
     /// How late threads woke since the start.
     pub wake_late: Counts,
-    /// Busiest second of any thread.
+    /// Busiest second of any thread, without what it spun.
     pub cpu_max_1s: f64,
     /// Longest time in the run queue in a second, of any thread, in ms.
     pub run_queue_max_ms_1s: f64,
@@ -32,6 +32,7 @@ struct Seen {
     lag: Counts,
     wake_late: Counts,
     cpu_ns: u64,
+    spun_ns: u64,
     run_queue_ns: u64,
 }
 
@@ -41,7 +42,7 @@ impl Monitor {
         let seen = |stats: &Arc<Stats>| {
             let (cpu_ns, run_queue_ns) = schedstat(stats.tid.load(Relaxed));
             let (latency, lag, wake_late) = (Counts::default(), Counts::default(), Counts::default());
-            Seen { stats: Arc::clone(stats), latency, lag, wake_late, cpu_ns, run_queue_ns }
+            Seen { stats: Arc::clone(stats), latency, lag, wake_late, cpu_ns, spun_ns: 0, run_queue_ns }
         };
         Self {
             threads: stats.iter().map(seen).collect(),
@@ -73,12 +74,15 @@ impl Monitor {
             let (cpu_ns, run_queue_ns) = schedstat(seen.stats.tid.load(Relaxed));
             // A thread that has ended is no longer in /proc.
             let used = cpu_ns.saturating_sub(seen.cpu_ns) as f64 / elapsed_ns;
+            let spun_ns = seen.stats.spun_ns.get();
+            let busy = (used - (spun_ns - seen.spun_ns) as f64 / elapsed_ns).max(0.0);
+            seen.spun_ns = spun_ns;
             let waited_ms = run_queue_ns.saturating_sub(seen.run_queue_ns) as f64 / elapsed_ns * 1e3;
             (seen.cpu_ns, seen.run_queue_ns) = (cpu_ns.max(seen.cpu_ns), run_queue_ns.max(seen.run_queue_ns));
             cores += used;
-            busiest = busiest.max(used);
+            busiest = busiest.max(busy);
             if whole {
-                self.cpu_max_1s = self.cpu_max_1s.max(used);
+                self.cpu_max_1s = self.cpu_max_1s.max(busy);
                 self.run_queue_max_ms_1s = self.run_queue_max_ms_1s.max(waited_ms);
             }
         }
@@ -130,4 +134,30 @@ fn findings(t_us: i64, lag_p99_us: u32, busiest: f64) -> Vec<Finding> {
 /// To four digits after the point.
 pub fn round(x: f64) -> f64 {
     (x * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::reactor::monotonic_ns;
+
+    /// The busiest second of a thread that is never idle, if it says that it spun for so much of it.
+    fn busiest(spun_share: f64) -> f64 {
+        let stats = Arc::<Stats>::default();
+        stats.tid.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Relaxed);
+        let began_ns = monotonic_ns();
+        let mut monitor = Monitor::new(&[Arc::clone(&stats)], began_ns);
+        while monotonic_ns() < began_ns + 600_000_000 {}
+        let now_ns = monotonic_ns();
+        stats.spun_ns.set(((now_ns - began_ns) as f64 * spun_share) as u64);
+        monitor.look(now_ns, began_ns);
+        monitor.cpu_max_1s
+    }
+
+    #[test]
+    fn spinning_is_not_being_busy() {
+        assert!(busiest(1.0) < 0.01);
+        // However little of a core the test was given.
+        assert!(busiest(0.0) > 0.01);
+    }
 }

@@ -28,6 +28,7 @@ pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>) {
                 return;
             }
             let now_ns = worker.rt.now();
+            worker.stats.spun_ns.set(worker.rt.spun_ns());
             note(&worker.stats, now_ns - at_ns, worker.recorder.run_us(at_ns), under_way);
             at_ns = now_ns;
         }

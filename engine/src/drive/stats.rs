@@ -91,6 +91,8 @@ pub struct Stats {
     pub wake_late_max: Gauge,
     /// When that was, in µs on the run clock.
     pub wake_late_max_at: Gauge,
+    /// How long it spun with nothing to do, in ns.
+    pub spun_ns: Gauge,
     /// How often it stood still.
     pub stalls: Gauge,
     /// How long in all, in µs.

@@ -132,7 +132,8 @@ impl Ending<'_> {
         let sum = |of: &dyn Fn(&Stats) -> u64| self.stats.iter().map(|s| of(s)).sum::<u64>();
         let most = |of: &dyn Fn(&Stats) -> u64| self.stats.iter().map(|s| of(s)).max().unwrap_or(0);
         // A run of less than a second has no whole second to look at.
-        let busiest = used().map(|u| u.cpu_ns).max().unwrap_or(0) as f64 / 1e9;
+        let busy_ns = |(h, s): (&Harvest, &Arc<Stats>)| h.usage.cpu_ns.saturating_sub(s.spun_ns.get());
+        let busiest = self.harvest.iter().zip(self.stats).map(busy_ns).max().unwrap_or(0) as f64 / 1e9;
         let (summary, log_bytes) =
             (compaction.result.as_ref().ok(), self.logs().map(|l| l.bytes).sum::<u64>());
         json!({
@@ -146,6 +147,7 @@ impl Ending<'_> {
             "not_sent": sum(&|s| s.by_outcome.of(Outcome::NotSent).get()),
             "cpu_user_s": round(user_s),
             "cpu_system_s": round(system_s),
+            "spun_s": round(sum(&|s| s.spun_ns.get()) as f64 / 1e9),
             "cpu_cores_mean": ratio(user_s + system_s),
             "cpu_cores_max_1s": round(self.monitor.cpu_max_1s).max(ratio(busiest)),
             "run_queue_wait_ratio": ratio(waited_s),

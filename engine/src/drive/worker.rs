@@ -200,6 +200,7 @@ impl<T: Transport> Worker<T> {
 pub fn main(seed: Seed) -> io::Result<Harvest> {
     let tid = rustix::thread::gettid().as_raw_nonzero().get();
     seed.stats.tid.store(tid as u32, Relaxed);
+    let spin_ns = machine::affordable_spin_ns(&seed.plan.job);
     machine::prepare_thread(&seed.plan.job, seed.thread, |finding| tell(&seed.notes, Note::Finding(finding)));
     let Ok(start_ns) = seed.start.recv() else {
         let log = seed.log.finish().map(Some)?;
@@ -208,6 +209,7 @@ pub fn main(seed: Seed) -> io::Result<Harvest> {
     };
     let before = machine::ThreadUsage::read(tid as u32);
     let rt = Rc::new(Reactor::new(Clock::Monotonic)?);
+    rt.spin_below(spin_ns);
     let instances = Rc::new(RefCell::new(Instances::new(seed.plan.instance_names())));
     let (log, notes, place) = (Some(seed.log), seed.notes.clone(), (seed.thread, start_ns));
     let recorder = Recorder::new(log, &seed.plan, &seed.stats, notes, &instances, place);
@@ -227,6 +229,7 @@ pub fn main(seed: Seed) -> io::Result<Harvest> {
     worker.populate();
     worker.run()?;
     worker.stats.connections.set(worker.transport.connections_opened());
+    worker.stats.spun_ns.set(worker.rt.spun_ns());
     let usage = machine::ThreadUsage::read(tid as u32).since(&before);
     let log = worker.recorder.finish().transpose()?;
     let (last_end_ns, by_count) = (worker.recorder.last_end_ns(), worker.ended_by_count());

@@ -2,7 +2,8 @@
 //!
 //! Journeys are written as `async fn`; what they wait for is one of three leaf futures of [`Reactor`]: a socket, a point
 //! in time, or another task. There are no wakers to clone and no atomics: an event names a socket, a socket its waiting
-//! task. Nothing here spins. An `io_uring` back-end would sit behind the same leaf futures.
+//! task. It sleeps when it has nothing to do, but for waits that are shorter than falling asleep and waking up take
+//! ([`Reactor::spin_below`]). An `io_uring` back-end would sit behind the same leaf futures.
 mod bell;
 mod clock;
 mod heap;
@@ -50,6 +51,8 @@ pub struct Reactor {
     sleeps: RefCell<LazyHeap>,
     deadlines: RefCell<LazyHeap>,
     cut: Cell<bool>,
+    spin_ns: Cell<u64>,
+    spun_ns: Cell<u64>,
 }
 
 impl Reactor {
@@ -67,7 +70,19 @@ impl Reactor {
             sleeps: RefCell::default(),
             deadlines: RefCell::default(),
             cut: Cell::new(false),
+            spin_ns: Cell::new(0),
+            spun_ns: Cell::new(0),
         })
+    }
+
+    /// From now on, does not sleep when the next timer is due within this time, but asks for events until then.
+    pub fn spin_below(&self, ns: u64) {
+        self.spin_ns.set(ns);
+    }
+
+    /// Time in which it asked, and there was nothing to do: used CPU, and yet in reserve.
+    pub fn spun_ns(&self) -> u64 {
+        self.spun_ns.get()
     }
 
     /// Reads the clock.
@@ -144,12 +159,23 @@ impl Reactor {
             let timeout_ns = if all_ran { self.next_timeout() } else { Some(0) };
             if self.clock.is_virtual() {
                 self.clock.advance(timeout_ns);
+            } else if all_ran && timeout_ns.is_some_and(|ns| ns <= self.spin_ns.get()) {
+                self.spin()?;
             } else {
                 self.wait(timeout_ns)?;
             }
             self.now();
             self.fire_timers()?;
         }
+    }
+
+    /// Asks for events once, without sleeping.
+    fn spin(&self) -> io::Result<()> {
+        let began_ns = self.recent();
+        if self.wait(Some(0))? == 0 {
+            self.spun_ns.set(self.spun_ns.get() + (self.now() - began_ns));
+        }
+        Ok(())
     }
 
     /// Runs what is ready; false if there is more of it than is good for those who wait.

@@ -125,3 +125,54 @@ fn nor_is_one_that_another_task_reads() {
     });
     assert_eq!(end, Wait::Ready);
 }
+
+/// Sleeps 300 µs twenty times, and gives how long the reactor spun.
+fn spun_in_short_sleeps(below_ns: u64) -> u64 {
+    let rt = reactor(Clock::Monotonic);
+    rt.spin_below(below_ns);
+    let done = Rc::new(Cell::new(false));
+    let (rt2, done2) = (Rc::clone(&rt), Rc::clone(&done));
+    rt.spawn(async move {
+        for _ in 0..20 {
+            let at = rt2.now() + 300_000;
+            assert_eq!(rt2.sleep_until(at).await, Wait::Expired);
+            assert!(rt2.now() >= at, "never early");
+        }
+        done2.set(true);
+    });
+    rt.run(|| done.get()).expect("run");
+    rt.spun_ns()
+}
+
+#[test]
+fn waits_below_a_bound_are_spun_and_no_others() {
+    assert_eq!(spun_in_short_sleeps(0), 0);
+    let all = spun_in_short_sleeps(1_000_000);
+    // Nothing else happened; only what a task itself took is not in it.
+    assert!((3_000_000..60_000_000_000).contains(&all), "{all} ns of 6 ms");
+}
+
+#[test]
+fn a_bell_is_heard_while_spinning() {
+    let rt = reactor(Clock::Monotonic);
+    rt.spin_below(u64::MAX);
+    let bell = std::sync::Arc::new(Bell::new().expect("eventfd"));
+    let id = bell.register(&rt).expect("register");
+    let heard = Rc::new(Cell::new(false));
+    let (rt2, bell2, heard2) = (Rc::clone(&rt), std::sync::Arc::clone(&bell), Rc::clone(&heard));
+    rt.spawn(async move {
+        // Edge-triggered: a socket without a byte says first that it can be written.
+        heard2.set(bell2.heard(&rt2, id).await == Wait::Ready);
+    });
+    let rt3 = Rc::clone(&rt);
+    rt.spawn(async move {
+        rt3.sleep_until(rt3.now() + 60_000_000_000).await;
+    });
+    let ringer = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        bell.ring();
+    });
+    rt.run(|| heard.get()).expect("run");
+    ringer.join().expect("ringer");
+    assert!(rt.spun_ns() > 0);
+}
