@@ -1,4 +1,4 @@
-"""The command line: `python -m testbed up | down | status | restart | check | build | pack`."""
+"""The command line: `python -m testbed up | down | status | restart | check | build | pack | push`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from testbed import binaries, cluster, images, possible
+from testbed import binaries, closure, cluster, components, images, possible
 from testbed.errors import NotPossibleError, TestbedError
 from testbed.settings import REGISTRY, Folders, Options
 
@@ -55,6 +55,15 @@ def _run(given: argparse.Namespace, folders: Folders) -> int:
                 target = given.folder / f"{recipe.name.replace(':', '_')}.tar"
                 images.archive(images.pack(recipe, folders.images), REGISTRY, target)
                 print(target)
+        case "push":
+            if not cluster.status(folders)[0]:
+                raise TestbedError(
+                    "the testbed is not up, so there is no registry to push to; `make testbed-up` first"
+                )
+            name = f"{given.folder.name}:{given.tag}"
+            recipe = closure.python_application(name, given.folder, ("-m",))
+            images.push(images.pack(recipe, folders.images), components.REGISTRY_ADDRESS)
+            print(f"{REGISTRY}/{name}")
     return 0
 
 
@@ -78,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         "pack", help="write image archives for other clusters (kind load, k3s ctr import)"
     )
     pack.add_argument("folder", type=Path)
+    push = commands.add_parser(
+        "push",
+        help="pack a Python package with this interpreter (its arguments are those of `python -m`) and push it",
+    )
+    push.add_argument("folder", type=Path, help="the package, such as apps/catalogue/catalogue")
+    push.add_argument("--tag", default="1", help="default 1")
     return parser
 
 

@@ -51,7 +51,14 @@ def python_application(name: str, folder: Path, command: tuple[str, ...]) -> Rec
         A package; it is found below `/app`.
     command : tuple of str
         Arguments of Python, such as `("-m", "catalogue")`.
+
+    Raises
+    ------
+    BuildError
+        When `folder` is not a package, or a library of the interpreter is missing.
     """
+    if not (folder / "__init__.py").is_file():
+        raise BuildError(f"{folder} is not a Python package: there is no {folder / '__init__.py'}")
     interpreter = Path(sys.executable).resolve()
     standard = Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix})).resolve()
     files: dict[str, Path] = {str(interpreter): interpreter, **libraries(interpreter)}

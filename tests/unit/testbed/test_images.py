@@ -154,6 +154,12 @@ def test_a_program_comes_with_its_linker_and_libraries():
     assert all(source.exists() for source in found.values())
 
 
+def test_what_is_no_package_is_not_packed(tmp_path):
+    (tmp_path / "app").mkdir()
+    with pytest.raises(BuildError, match=r"app is not a Python package: there is no .*__init__\.py"):
+        closure.python_application("app:1", tmp_path / "app", ("-m",))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
 def test_a_python_application_runs_from_what_was_packed_alone(tmp_path):
     """Unpacked into an empty folder that becomes its root, it finds nothing of this machine."""
