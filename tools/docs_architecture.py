@@ -37,7 +37,7 @@ experiment.yaml
 ```
 
 It only flows downwards. `analysis` and `report` read stored results and nothing else. The formats at the seams are in
-[formats.md](formats.md); how to add a platform or a telemetry source in [platforms.md](platforms.md).
+[formats.md](formats.md); how to add a platform in [platforms.md](platforms.md), a telemetry source in [telemetry.md](telemetry.md).
 
 Two side doors lead into the same store. A workload with a `driver` is driven by k6 or Locust instead of the engine (`drivers/` says how each is
 started, `campaign/driving.py` runs it under the guard), and `towtank import` brings files of other tools in (`campaign/importing.py`); both are read by

@@ -25,6 +25,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
+        self.server.served += path != "/metrics"
         action = getattr(self, f"do_{path.strip('/').replace('-', '_') or 'root'}", None)
         status, text = (404, "no such path") if action is None else action(query)
         body = text.encode()
@@ -39,6 +40,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_health(self, query: str) -> tuple[int, str]:
         return (200, "ok") if time.monotonic() >= self.server.healthy_at else (503, "warming up")
+
+    def do_metrics(self, query: str) -> tuple[int, str]:
+        """For Prometheus; it is not counted itself."""
+        lines = [
+            "# TYPE app_requests_total counter",
+            f"app_requests_total {self.server.served}",
+            "# TYPE process_cpu_seconds_total counter",
+            f"process_cpu_seconds_total {time.process_time():.3f}",
+        ]
+        return 200, "\n".join(lines) + "\n"
 
     def do_env(self, query: str) -> tuple[int, str]:
         return 200, "\n".join(f"{k}={v}" for k, v in sorted(os.environ.items()))
@@ -102,6 +113,7 @@ class App(socketserver.ThreadingMixIn, http.server.HTTPServer):
     def __init__(self, port: int, healthy_in_s: float) -> None:
         self.healthy_at = time.monotonic() + healthy_in_s
         self.eaten: list[bytearray] = []
+        self.served = 0
         super().__init__(("127.0.0.1", port), Handler)
 
 

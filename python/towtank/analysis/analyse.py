@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from towtank.analysis import ecdf, factorial, findings, headline, resources, slo, timeseries
+from towtank.analysis import ecdf, factorial, findings, headline, observed, resources, slo, timeseries
 from towtank.analysis.comparison import Values, compare
 from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution, merge
@@ -87,6 +87,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
         resources=_concat(
             gathered.resources, ("treatment_id", "run_id", "t_s", "instance", "metric", "value")
         ),
+        observed=_concat(gathered.observed, observed.COLUMNS),
         ecdf=_per_treatment(plan, gathered.pooled, ecdf.ecdf, ("treatment_id", "latency_s", "share")),
         percentiles=_per_treatment(
             plan, gathered.pooled, ecdf.percentile_line, ("treatment_id", "percentile", "latency_s")
@@ -118,6 +119,7 @@ class _Gathered:
     steps: dict[tuple[str, str], list[dict[str, Quantity]]]
     timeseries: list[pd.DataFrame]
     resources: list[pd.DataFrame]
+    observed: list[pd.DataFrame]
     said: dict[str, tuple[EngineFinding, ...]]
 
 
@@ -128,7 +130,7 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
     wanted = wanted_variables(plan)
     step_limits = {t.id: _step_limits(t) for t in plan.treatments}
     counted = [record for record in records if record.run_id in chosen]
-    gathered = _Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], {})
+    gathered = _Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], [], {})
     for folder in folders:
         limits = step_limits.get(folder.record.treatment_id)
         run = summarise_run(folder, wanted=wanted, step_limits_s=limits)
@@ -136,6 +138,7 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
         gathered.said[run.record.run_id] = engine_findings(folder.events())
         if run.record.run_id in chosen:
             _take(gathered, run)
+            gathered.observed.append(observed.of_run(folder))
     return gathered
 
 

@@ -1,4 +1,4 @@
-"""What whatever made the load reported about its runs, each with how serious it is for the numbers of a run."""
+"""What the load engine, other drivers, imports and telemetry sources reported about runs, and how serious it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towtank.analysis.model import Finding
 
 @dataclass(frozen=True)
 class EngineFinding:
-    """Something that whatever made the load reported about a run: an event of source `engine`, `driver` or `import`."""
+    """Something reported about a run: an event of source `engine`, `driver` or `import`, or any other with advice."""
 
     name: str
     message: str
@@ -29,7 +29,9 @@ _SAYS = {
     "driver": "Of the load that another tool made in",
     "import": "Of what was imported as",
 }
-"""Source of events → how its words are introduced."""
+"""Source of events → how its words are introduced; others are telemetry sources."""
+_ADVISED = '"advice"'
+"""In the detail of an event: whoever observes and has advice wants to be read."""
 ENGINE_SEVERITY: dict[str, Literal["info", "warning", "serious"]] = {
     "capture_missing": "warning",
     "compact_failed": "serious",
@@ -60,9 +62,13 @@ ENGINE_SEVERITY: dict[str, Literal["info", "warning", "serious"]] = {
 
 
 def engine_findings(events: pa.Table) -> tuple[EngineFinding, ...]:
-    """What the load engine reported in a run, each kind once, from the run's events."""
-    rows = events.filter(pc.is_in(events["source"].cast(pa.string()), pa.array(list(_SAYS)))).to_pylist()
-    found: dict[str, EngineFinding] = {}
+    """What was reported in a run, each kind of each source once, from the run's events."""
+    wanted = pc.or_kleene(
+        pc.is_in(events["source"].cast(pa.string()), pa.array(list(_SAYS))),
+        pc.match_substring(events["detail"].cast(pa.string()), _ADVISED),
+    )
+    rows = events.filter(wanted).to_pylist()
+    found: dict[tuple[str, str], EngineFinding] = {}
     for row in rows:
         try:
             detail = json.loads(row["detail"] or "{}")
@@ -70,22 +76,24 @@ def engine_findings(events: pa.Table) -> tuple[EngineFinding, ...]:
             detail = {}
         advice = detail.get("advice") if isinstance(detail, dict) else None
         said = EngineFinding(row["kind"], row["message"] or "", str(advice or ""), row["source"])
-        found.setdefault(row["kind"], said)
+        found.setdefault((row["source"] if row["source"] not in _SAYS else "", row["kind"]), said)
     return tuple(found.values())
 
 
 def reported(said: Mapping[str, Sequence[EngineFinding]]) -> Iterator[Finding]:
-    """What the load engine reported, grouped by name."""
-    grouped: dict[str, list[tuple[str, EngineFinding]]] = defaultdict(list)
+    """What was reported, grouped by name, and by source where it is telemetry's."""
+    grouped: dict[tuple[str, str], list[tuple[str, EngineFinding]]] = defaultdict(list)
     for run_id, items in said.items():
         for item in items:
-            grouped[item.name].append((run_id, item))
-    for name, cases in grouped.items():
+            grouped["" if item.source in _SAYS else item.source, item.name].append((run_id, item))
+    for (telemetry, name), cases in grouped.items():
         first = cases[0][1]
+        severity = ENGINE_SEVERITY.get(name, "warning" if first.source == "engine" else "info")
+        says = f"The telemetry source {telemetry} reported in" if telemetry else _SAYS[first.source]
         yield Finding(
             name,
-            ENGINE_SEVERITY.get(name, "warning" if first.source == "engine" else "info"),
-            f"{_SAYS[first.source]} {runs_in_words(len(cases))}: {first.message or name.replace('_', ' ')}",
+            "warning" if telemetry else severity,
+            f"{says} {runs_in_words(len(cases))}: {first.message or name.replace('_', ' ')}",
             first.advice or "See the events of the run.",
             tuple(run_id for run_id, _ in cases),
         )

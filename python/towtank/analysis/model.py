@@ -162,6 +162,8 @@ class ExperimentAnalysis:
         treatment_id, run_id, t_s (bin start), bin_s, requests_per_s, done_per_s, p50_s, p95_s, goodput, due.
     resources : DataFrame
         treatment_id, run_id, t_s, instance, metric (cpu_cores, memory_bytes), value.
+    observed : DataFrame
+        treatment_id, run_id, t_s, bin_s, source, metric, value: what the experiment file names itself to be observed.
     ecdf : DataFrame
         treatment_id, latency_s, share; pooled, descriptive.
     percentiles : DataFrame
@@ -198,4 +200,5 @@ class ExperimentAnalysis:
     timeseries_mean: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     factorial: pd.DataFrame = field(default_factory=pd.DataFrame)
+    observed: pd.DataFrame = field(default_factory=pd.DataFrame)
     caution: str = ""

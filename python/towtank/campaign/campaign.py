@@ -24,16 +24,17 @@ from towtank.campaign.intents import Intents, Swept
 from towtank.campaign.kept_files import keep_files
 from towtank.campaign.lifetimes import Lifetimes
 from towtank.campaign.lock import locked
+from towtank.campaign.observing import look_ahead
 from towtank.campaign.progress import Display, RunOutline, is_usable
 from towtank.campaign.resume import Opened, open_or_create, usable
 from towtank.campaign.runner import STILL_GOOD, Frame, carry_out
 from towtank.campaign.stopping import StopRequest
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.load_shape import duration_s, expected_arrivals
-from towtank.design.model import Adaptive
+from towtank.design.model import Adaptive, Observe
 from towtank.design.plan import Plan, PlannedRun
 from towtank.drivers import registry as drivers
-from towtank.errors import DriverError, MachineError, PlatformError
+from towtank.errors import DriverError, MachineError, PlatformError, TelemetryError
 from towtank.load.binary import engine_build, find_engine, require_release
 from towtank.load.job import stages
 from towtank.platforms import registry
@@ -172,6 +173,7 @@ class _Campaign:
         kept = sum(1 for planned in self._plan.runs if not self._is_open(planned))
         self._announce()
         self._check_platforms()
+        self._check_sources()
         self._blocks(self._plan.runs)
         if self._extend():
             self._announce()
@@ -266,6 +268,26 @@ class _Campaign:
             raise DriverError("\n".join(missing), hint="nothing was started")
         if problems:
             raise PlatformError("\n".join(problems), hint="nothing was started")
+
+    def _check_sources(self) -> None:
+        """Ask telemetry sources whether they will see anything, before anything is created.
+
+        Raises
+        ------
+        TelemetryError
+        """
+        needed = {planned.treatment_id for planned in self._plan.runs if self._is_open(planned)}
+        asked = dict.fromkeys(
+            item.model_dump_json()
+            for treatment in self._plan.treatments
+            if treatment.id in needed
+            for item in treatment.spec.observe
+        )
+        outlook = look_ahead([Observe.model_validate_json(item) for item in asked], self._frame.root)
+        for remark in outlook.remarks:
+            self._frame.display.note(remark)
+        if outlook.problems:
+            raise TelemetryError("\n".join(outlook.problems), hint="nothing was started")
 
     def _check_room(self, arrivals: float) -> None:
         """Refuse to start a run whose records would not fit.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from towtank.clock import RunClock
 from towtank.design.model import Observe
 from towtank.platforms.base import Target
 from towtank.telemetry import registry
-from towtank.telemetry.base import Event, ObserveContext, Sample
+from towtank.telemetry.base import Event, LooksAhead, ObserveContext, Outlook, Sample
 
 if TYPE_CHECKING:
     from towtank.telemetry.sampler import Sampler
@@ -52,15 +53,23 @@ class Observing:
         Whose instances are looked at.
     own_pids : tuple of int
         Towtank's own processes.
+    root : Path
+        Folder of the experiment file.
     """
 
     def __init__(
-        self, observe: Sequence[Observe], targets: Mapping[str, Target], *, own_pids: tuple[int, ...]
+        self,
+        observe: Sequence[Observe],
+        targets: Mapping[str, Target],
+        *,
+        own_pids: tuple[int, ...],
+        root: Path,
     ) -> None:
         self._observe = observe
         self._clock = RunClock(time.monotonic_ns())  # provisional: the load has not been ordered yet
         self._instances = [instance for target in targets.values() for instance in target.instances]
         self._own_pids = own_pids
+        self._root = root
         self._sampler: Sampler | None = None
 
     def start(self) -> None:
@@ -97,6 +106,7 @@ class Observing:
                         "source": item.source,
                         "interval_s": item.interval,
                         "readings": seen.readings.get(item.source),
+                        **seen.facts.get(item.source, {}),
                     }
                     for item in self._observe
                 ],
@@ -114,4 +124,18 @@ class Observing:
             instances=self._instances,
             own_pids=self._own_pids,
             options=item.options,
+            root=self._root,
         )
+
+
+def look_ahead(observe: Sequence[Observe], root: Path) -> Outlook:
+    """What sources can say before the first run; each problem and remark begins with the source's name."""
+    problems: list[str] = []
+    remarks: list[str] = []
+    for item in observe:
+        source = registry.create(item.source)
+        if isinstance(source, LooksAhead):
+            seen = source.look_ahead(item.options, root, item.interval)
+            problems += [f"observe {item.source}: {problem}" for problem in seen.problems]
+            remarks += [f"observe {item.source}: {remark}" for remark in seen.remarks]
+    return Outlook(tuple(problems), tuple(remarks))

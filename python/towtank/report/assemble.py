@@ -154,6 +154,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.treatments(analysis, names),
         tables.latency(analysis, names),
         *figures.timeseries,
+        *figures.observed,
         figures.percentiles,
         figures.ecdf,
         figures.intervals,

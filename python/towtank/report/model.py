@@ -151,6 +151,7 @@ class Figures:
     percentiles: Figure | None = None
     ecdf: Figure | None = None
     timeseries: tuple[Figure, ...] = ()
+    observed: tuple[Figure, ...] = ()
     outcomes: Figure | None = None
     instances: Figure | None = None
 

@@ -22,6 +22,20 @@ ROWS = ("rate", "p50_s", "p95_s", "goodput", "cpu_cores", "memory_bytes")
 """Rows of the grid, in order; `rate` carries requests due and done."""
 
 
+def observed_bands(analysis: ExperimentAnalysis) -> pd.DataFrame:
+    """As `bands`, of what the experiment file names itself to be observed; with a column `source`."""
+    valid = {r.run_id for r in analysis.runs if r.instrument in COUNTED}
+    frame = analysis.observed
+    if frame.empty:
+        return pd.DataFrame()
+    frame = frame[frame.run_id.isin(valid)]
+    parts = [
+        _over_runs(one, str(metric)).assign(source=str(source))
+        for (source, metric), one in frame.groupby(["source", "metric"], sort=True)
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
 def bands(analysis: ExperimentAnalysis) -> pd.DataFrame:
     """Middle, lowest and highest run for each treatment, variable and bin.
 

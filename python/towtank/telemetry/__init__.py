@@ -1,7 +1,7 @@
 """Watching while the load is driven: numbers and happenings, each at its moment of the run clock.
 
 `base` is the seam, `registry` the table of sources, `sampler` reads them all on one clock and notices its own
-gaps. docs/platforms.md says what each source offers and how to write another.
+gaps. docs/telemetry.md says what each source offers and how to write another.
 """
 
 from towtank.telemetry.base import Event, ObserveContext, Sample, Source, YieldsEvents

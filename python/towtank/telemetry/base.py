@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from towtank.clock import RunClock
@@ -38,6 +39,32 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Gap:
+    """A time in which a source saw nothing; from and to in µs of the run clock."""
+
+    source: str
+    from_us: int
+    to_us: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a source found out before the first run.
+
+    Parameters
+    ----------
+    problems : tuple of str
+        Reasons for which no run could be observed: nothing is started.
+    remarks : tuple of str
+        What may be meant so, but is worth a word.
+    """
+
+    problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ObserveContext:
     """What a source needs to know of the run.
 
@@ -48,6 +75,10 @@ class ObserveContext:
     instances : sequence of Instance
     own_pids : tuple of int
         Towtank's own processes (orchestrator, engine, guard), to be told apart from the system's load.
+    options : mapping
+        What only this source has; `telemetry.options.read_options` validates it.
+    root : Path
+        Folder of the experiment file, where files that options name are.
     """
 
     clock: RunClock
@@ -55,6 +86,7 @@ class ObserveContext:
     instances: Sequence[Instance]
     own_pids: tuple[int, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    root: Path = Path()
 
 
 class Source(Protocol):
@@ -83,3 +115,36 @@ class YieldsEvents(Protocol):
 
     def events(self) -> Iterable[Event]:
         """What was noticed since the last call."""
+
+
+@runtime_checkable
+class AsksOthers(Protocol):
+    """A source that asks somebody else and has to wait: it is read by a thread of its own and holds up nobody."""
+
+    @property
+    def patience_s(self) -> float:
+        """How long the end of the observation waits for it at most, s."""
+
+
+@runtime_checkable
+class KnowsGaps(Protocol):
+    """A source that says itself what it did not see; asked once, after `close`."""
+
+    def gaps(self) -> Sequence[Gap] | None:
+        """Its gaps; None when they follow from the times of its readings."""
+
+
+@runtime_checkable
+class StatesFacts(Protocol):
+    """A source that has something to say of itself for run.json, such as how well it knows its times."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """What can be written as JSON; asked once, after `close`."""
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A source that can find out before the first run whether it will see anything."""
+
+    def look_ahead(self, options: Mapping[str, Any], root: Path, interval_s: float) -> Outlook:
+        """Ask, and change nothing; what cannot be found out is no problem."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from towtank.errors import TelemetryError
 from towtank.fields import Model
 from towtank.plugins import PluginKind, Registry
+from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import HostOptions, ProcessOptions
+from towtank.telemetry.prometheus.options import PrometheusOptions
 
 if TYPE_CHECKING:
     from towtank.telemetry.base import Source
@@ -31,6 +33,16 @@ SOURCES: dict[str, SourceKind] = {
         ProcessOptions,
         "towtank.telemetry.process:ProcessSource",
         "each local instance with all its processes",
+    ),
+    "prometheus": SourceKind(
+        PrometheusOptions,
+        "towtank.telemetry.prometheus.source:PrometheusSource",
+        "queries of the file, asked of a Prometheus server",
+    ),
+    "netdata": SourceKind(
+        NetdataOptions,
+        "towtank.telemetry.netdata.source:NetdataSource",
+        "charts of the file, asked of a Netdata agent",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""docs/platforms.md names what there is, all of it."""
+"""docs/platforms.md and docs/telemetry.md name what there is, all of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from towtank.platforms import registry as platforms
 from towtank.telemetry import registry as telemetry
 from towtank.telemetry.base import ObserveContext
 
-TEXT = (Path(__file__).parents[3] / "docs" / "platforms.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+TEXT = "\n".join(
+    (DOCS / name).read_text(encoding="utf-8") for name in ("platforms.md", "telemetry.md", "kubernetes.md")
+)
 
 
 @pytest.mark.parametrize("name", [*platforms.PLATFORMS, *telemetry.SOURCES])

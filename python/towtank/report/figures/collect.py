@@ -9,6 +9,7 @@ from towtank.report.figures.counts import instances, outcomes
 from towtank.report.figures.ecdf import ecdf
 from towtank.report.figures.forest import forest
 from towtank.report.figures.intervals import intervals
+from towtank.report.figures.observed import observed
 from towtank.report.figures.percentiles import percentiles
 from towtank.report.figures.timeseries import timeseries
 from towtank.report.model import Figures
@@ -36,6 +37,7 @@ def collect(
             percentiles=percentiles(analysis, names, timeout_s),
             ecdf=ecdf(analysis, names),
             timeseries=tuple(timeseries(analysis, names)),
+            observed=tuple(observed(analysis, names)),
             outcomes=outcomes(analysis, names),
             instances=instances(analysis, names),
         )

@@ -44,6 +44,8 @@ class TimePlot:
         name, start, end, middle, shade.
     first, last : bool
         Whether it carries the names of stages, and the labels of the time axis.
+    title, unit : str
+        For rows that are not in `TITLES`: what the vertical axis is called, and in which unit it is.
     """
 
     row: str
@@ -52,6 +54,8 @@ class TimePlot:
     stages: list[dict[str, Any]]
     first: bool
     last: bool
+    title: str = ""
+    unit: str = ""
 
     def column(self, names: Names, named: Named, width: int, *, leftmost: bool) -> Chart:
         """Draw one treatment."""
@@ -115,9 +119,13 @@ class TimePlot:
             alt.Tooltip("treatment:N"),
             alt.Tooltip("t:Q", title="from (s)", format=".3~r"),
             alt.Tooltip("end:Q", title="to (s)", format=".3~r"),
-            alt.Tooltip("shown:N", title=TITLES[self.row]),
+            alt.Tooltip("shown:N", title=self._title),
             alt.Tooltip("range:N", title="lowest … highest run"),
         ]
+
+    @property
+    def _title(self) -> str:
+        return self.title or TITLES[self.row]
 
     def _time(self) -> alt.Scale:
         return alt.Scale(domain=[0, self.end_s], nice=False)
@@ -130,7 +138,7 @@ class TimePlot:
         return alt.X("at:Q", scale=self._time(), axis=axis)
 
     def _vertical(self, *, labels: bool) -> tuple[alt.Scale, alt.Axis]:
-        title, (low, high) = (TITLES[self.row] if labels else None), self.domain
+        title, (low, high) = (self._title if labels else None), self.domain
         extent = 54 if labels else 0
         scale = alt.Scale(domain=[low, high], nice=False)
         if self.row in LATENCIES:
@@ -138,12 +146,15 @@ class TimePlot:
             ticks = ticks if len(ticks) <= 6 else [t for t in ticks if base.is_power_of_ten(t)]
             axis = base.duration_axis(title, values=ticks, labels=labels, minExtent=extent)
             return alt.Scale(type="log", domain=[low, high], nice=False), axis
-        if self.row == "memory_bytes":
+        if self.row == "memory_bytes" or self.unit in ("bytes", "bytes_per_s"):
             return scale, base.byte_axis(low, high, title, labels=labels, minExtent=extent)
         if self.row == "goodput":
             values = [low, (low + 1) / 2, 1]
             return scale, alt.Axis(title=title, labels=labels, format=".0%", values=values, minExtent=extent)
-        return scale, alt.Axis(title=title, labels=labels, tickCount=4, minExtent=extent)
+        if self.unit == "s":
+            return scale, base.duration_axis(title, tickCount=4, labels=labels, minExtent=extent)
+        form = ".0%" if self.unit == "ratio" else alt.Undefined
+        return scale, alt.Axis(title=title, labels=labels, tickCount=4, format=form, minExtent=extent)
 
     def _shading(self, width: int) -> list[alt.Chart]:
         """Every other stage; named in the first row, where a name has room."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +31,7 @@ def timeseries(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
     if frame.empty:
         return []
     frame = frame[frame.treatment_id.isin(list(names.by_id))]
-    groups = [
-        (panel, tuple(n for n in names.all if n.panel == panel)[i : i + MAX_COLUMNS])
-        for panel in names.panels
-        for i in range(0, sum(n.panel == panel for n in names.all), MAX_COLUMNS)
-    ]
+    groups = groups_of(names)
     titled = [(panel if len(names.panels) > 1 else "", group) for panel, group in groups]
     figures = [
         _grid(analysis, names, frame, title=title, group=group, number=number if len(titled) > 1 else 0)
@@ -46,6 +43,15 @@ def timeseries(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
         note = f" Not drawn, to keep the page readable: {listed(left_out)}; `towtank sql` has their numbers."
         drawn[-1] = replace(drawn[-1], caption=drawn[-1].caption + note)
     return drawn
+
+
+def groups_of(names: Names) -> list[tuple[str, tuple[Named, ...]]]:
+    """Panels with the treatments that one grid can show side by side."""
+    return [
+        (panel, tuple(n for n in names.all if n.panel == panel)[i : i + MAX_COLUMNS])
+        for panel in names.panels
+        for i in range(0, sum(n.panel == panel for n in names.all), MAX_COLUMNS)
+    ]
 
 
 def _grid(
@@ -62,28 +68,14 @@ def _grid(
     if not rows:
         return None
     domains = {r: _domain(mine, r) for r in rows}
-    stages = _stages(analysis)
+    stages = stages_of(analysis)
     end_s = max([float(mine.end_s.max()), *(s["end"] for s in stages)])
     plots = [
         TimePlot(r, domains[r], end_s, stages, first=i == 0, last=i == len(rows) - 1)
         for i, r in enumerate(rows)
     ]
 
-    def draw(layout: Layout) -> Chart:
-        if layout.narrow:
-            return alt.vconcat(*[plot.overlay(names, layout) for plot in plots], spacing=10)
-        width = layout.plot(left=80, columns=len(group), gap=14)
-        lines = [
-            alt.hconcat(
-                *[plot.column(names, named, width, leftmost=j == 0) for j, named in enumerate(group)],
-                spacing=14,
-                bounds="flush",
-            )
-            for plot in plots
-        ]
-        return alt.vconcat(*lines, spacing=10)
-
-    drawable = _drawable(mine, names, domains)
+    rows_drawn = drawable(mine, names, lambda v: domains["rate" if v.endswith("_per_s") else v][1], _say)
     words = [n.label for n in group]
     return base.build(
         id=f"timeseries-{number}" if number else "timeseries",
@@ -91,12 +83,28 @@ def _grid(
         caption=_caption(analysis, mine, group, stages),
         alt_text=f"Grid of time series for {listed(words)}: {listed([TITLES[r] for r in rows], most=9)}. "
         + _peaks(mine, names, group),
-        draw=draw,
-        datasets={"bands": drawable, "stages": pd.DataFrame(stages, columns=_STAGE_COLUMNS)},
+        draw=lambda layout: draw(layout, names, group, plots),
+        datasets={"bands": rows_drawn, "stages": pd.DataFrame(stages, columns=STAGE_COLUMNS)},
     )
 
 
-_STAGE_COLUMNS = ["number", "name", "start", "end", "middle", "shade"]
+def draw(layout: Layout, names: Names, group: tuple[Named, ...], plots: list[TimePlot]) -> Chart:
+    """Arrange plots: a row each, a column for each treatment; on a phone all treatments in one."""
+    if layout.narrow:
+        return alt.vconcat(*[plot.overlay(names, layout) for plot in plots], spacing=10)
+    width = layout.plot(left=80, columns=len(group), gap=14)
+    lines = [
+        alt.hconcat(
+            *[plot.column(names, named, width, leftmost=j == 0) for j, named in enumerate(group)],
+            spacing=14,
+            bounds="flush",
+        )
+        for plot in plots
+    ]
+    return alt.vconcat(*lines, spacing=10)
+
+
+STAGE_COLUMNS = ["number", "name", "start", "end", "middle", "shade"]
 
 
 def _caption(
@@ -139,13 +147,18 @@ def _domain(frame: pd.DataFrame, row: str) -> tuple[float, float]:
     return 0.0, max([*values, 1e-9]) * 1.12
 
 
-def _drawable(frame: pd.DataFrame, names: Names, domains: dict[str, tuple[float, float]]) -> pd.DataFrame:
-    """Values to draw: what lies among the failures reaches to the top edge."""
+def drawable(
+    frame: pd.DataFrame,
+    names: Names,
+    tops: Callable[[str], float],
+    say: Callable[[str, float], str],
+) -> pd.DataFrame:
+    """Values to draw: what lies among the failures reaches to the top edge of its plot."""
     rows: list[dict[str, Any]] = []
     for r in frame.to_dict(orient="records"):
         variable, start, end = str(r["variable"]), float(r["t_s"]), float(r["end_s"])
         mid, low, high = (float(r[k]) for k in ("mid", "low", "high"))
-        top = domains["rate" if variable.endswith("_per_s") else variable][1]
+        top = tops(variable)
         named = names[str(r["treatment_id"])]
         rows.append(
             {
@@ -159,8 +172,8 @@ def _drawable(frame: pd.DataFrame, names: Names, domains: dict[str, tuple[float,
                 "low": min(low, top),
                 "high": min(high, top),
                 "failing": float(r["failing"]),
-                "shown": _say(variable, mid),
-                "range": f"{_say(variable, low)} … {_say(variable, high)}",
+                "shown": say(variable, mid),
+                "range": f"{say(variable, low)} … {say(variable, high)}",
             }
         )
     return pd.DataFrame(rows)
@@ -175,7 +188,7 @@ def _say(variable: str, value: float) -> str:
     return show(known(_MEANS.get(variable, variable)), value)
 
 
-def _stages(analysis: ExperimentAnalysis) -> list[dict[str, Any]]:
+def stages_of(analysis: ExperimentAnalysis) -> list[dict[str, Any]]:
     """Stages of the first workload; every other one is shaded."""
     first = analysis.stages[0].get("workload") if analysis.stages else None
     mine = [s for s in analysis.stages if s.get("workload") == first]
@@ -184,7 +197,7 @@ def _stages(analysis: ExperimentAnalysis) -> list[dict[str, Any]]:
         start, end = float(stage["start_s"]), float(stage["end_s"])
         name = shorten(clean(stage.get("name") or f"stage {number + 1}"), 22)
         values = (number, name, start, end, (start + end) / 2, number % 2)
-        found.append(dict(zip(_STAGE_COLUMNS, values, strict=True)))
+        found.append(dict(zip(STAGE_COLUMNS, values, strict=True)))
     return found
 
 

@@ -1,0 +1,115 @@
+"""What the experiment file names itself to be observed, over time: a row a metric, a column a treatment."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from towtank.analysis.model import ExperimentAnalysis
+from towtank.analysis.observed import is_averaged, unit_of
+from towtank.report import series
+from towtank.report.figures import base, timeseries
+from towtank.report.figures.timeplot import TimePlot
+from towtank.report.model import Figure
+from towtank.report.naming import Named, Names
+from towtank.report.text import clean, listed, shorten
+from towtank.report.values import show
+from towtank.variables import Variable
+
+MAX_ROWS = 6
+"""Metrics of one figure."""
+MAX_FIGURES = 6
+LONGEST_TITLE = 22
+"""Characters of a metric beside its plot, which is 96 px high."""
+
+
+def observed(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
+    """Build the figures: for each source, six metrics and four treatments at a time."""
+    frame = series.observed_bands(analysis)
+    if frame.empty:
+        return []
+    frame = frame[frame.treatment_id.isin(list(names.by_id))]
+    wanted = [
+        (source, tuple(metrics[i : i + MAX_ROWS]), panel, group)
+        for source in sorted(set(frame.source))
+        for metrics in [sorted(set(frame[frame.source == source].variable))]
+        for i in range(0, len(metrics), MAX_ROWS)
+        for panel, group in timeseries.groups_of(names)
+    ]
+    drawn: list[Figure] = []
+    for source, metrics, panel, group in wanted:
+        ids = [named.id for named in group]
+        mine = frame[(frame.source == source) & frame.variable.isin(metrics) & frame.treatment_id.isin(ids)]
+        if not mine.empty and len(drawn) < MAX_FIGURES:
+            title = f"{source}: {panel}" if len(names.panels) > 1 else source
+            drawn.append(_grid(analysis, names, mine, title=title, group=group, number=len(drawn) + 1))
+    return drawn
+
+
+def _grid(
+    analysis: ExperimentAnalysis,
+    names: Names,
+    mine: pd.DataFrame,
+    *,
+    title: str,
+    group: tuple[Named, ...],
+    number: int,
+) -> Figure:
+    metrics = sorted(set(mine.variable))
+    stages = timeseries.stages_of(analysis)
+    end_s = max([float(mine.end_s.max()), *(float(s["end"]) for s in stages)])
+    tops = {metric: _top(mine[mine.variable == metric]) for metric in metrics}
+    plots = [
+        TimePlot(
+            metric, (0.0, tops[metric]), end_s, stages, first=i == 0, last=i == len(metrics) - 1,
+            title=shorten(clean(_words(metric)), LONGEST_TITLE), unit=unit_of(metric),
+        )
+        for i, metric in enumerate(metrics)
+    ]  # fmt: skip
+    return base.build(
+        id=f"observed-{number}",
+        title=f"What was observed over time: {clean(title)}",
+        caption=_caption(mine, metrics),
+        alt_text=f"Grid of time series for {listed([n.label for n in group])}: {listed(metrics, most=9)}.",
+        draw=lambda layout: timeseries.draw(layout, names, group, plots),
+        datasets={
+            "bands": timeseries.drawable(mine, names, lambda metric: tops[metric], _say),
+            "stages": pd.DataFrame(stages, columns=timeseries.STAGE_COLUMNS),
+        },
+    )
+
+
+def _top(frame: pd.DataFrame) -> float:
+    """Upper end of an axis that all columns share."""
+    values = [
+        float(v) for v in frame[["mid", "low", "high"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
+    ]
+    return max([*values, 1e-9]) * 1.12
+
+
+def _words(metric: str) -> str:
+    """A metric as the axis calls it: its unit is at the ticks, where there is one to be shown there."""
+    unit = unit_of(metric)
+    bare = metric.removesuffix(f"_{unit}") if unit in ("s", "ratio", "bytes") else metric
+    return bare.replace("_", " ")
+
+
+def _say(metric: str, value: float) -> str:
+    return show(Variable(metric, unit_of(metric), "lower", metric, ""), value)
+
+
+def _caption(mine: pd.DataFrame, metrics: list[str]) -> str:
+    bin_s = float((mine.end_s - mine.t_s).iloc[0])
+    averaged = [metric for metric in metrics if is_averaged(metric)]
+    how = "instances are added up"
+    if averaged:
+        how = (
+            "the mean of its instances"
+            if len(averaged) == len(metrics)
+            else f"{how} ({listed(averaged)}: averaged)"
+        )
+    return (
+        f"Line: the middle run in each {_say('bin_s', bin_s)} bin; band: lowest to highest run. "
+        f"Of each metric {how}. Times are on the run's clock, as exactly as run.json says (telemetry.sources)."
+    )
