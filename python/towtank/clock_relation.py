@@ -238,13 +238,15 @@ class ClockRelation:
         return max([0, *jumps])
 
     def facts(self) -> dict[str, Any]:
-        """For run.json; `ahead_s` is against this machine's own time of day."""
+        """For run.json; `ahead_s` is against our time of day, `drift_ppm` null when it cannot be told."""
         if not self._known:
             return {"method": self._method, "readings": 0}
         first, last = self._known[0], self._known[-1]
         wall_ns = time.time_ns() - time.monotonic_ns()
         span_ns = last.at_ns - first.at_ns
-        drift = (last.middle_ns - first.middle_ns) / span_ns * 1e6 if span_ns > 0 else None
+        moved_ns = last.middle_ns - first.middle_ns
+        told = span_ns > 0 and abs(moved_ns) > first.uncertainty_ns + last.uncertainty_ns
+        drift = moved_ns / span_ns * 1e6 if told else None
         return {
             "method": self._method,
             "readings": len(self._known),

@@ -57,24 +57,31 @@ def _grid(
     number: int,
 ) -> Figure:
     metrics = sorted(set(mine.variable))
+    rows = {metric: f"metric-{number}" for number, metric in enumerate(metrics)}
+    metric_of = {row: metric for metric, row in rows.items()}
     stages = timeseries.stages_of(analysis)
     end_s = max([float(mine.end_s.max()), *(float(s["end"]) for s in stages)])
-    tops = {metric: _top(mine[mine.variable == metric]) for metric in metrics}
+    tops = {rows[metric]: _top(mine[mine.variable == metric]) for metric in metrics}
     plots = [
         TimePlot(
-            metric, (0.0, tops[metric]), end_s, stages, first=i == 0, last=i == len(metrics) - 1,
+            row, (0.0, tops[row]), end_s, stages, first=metric == metrics[0], last=metric == metrics[-1],
             title=shorten(clean(_words(metric)), LONGEST_TITLE), unit=unit_of(metric),
         )
-        for i, metric in enumerate(metrics)
+        for metric, row in rows.items()
     ]  # fmt: skip
+    # Filters are expressions: they compare numbers of rows, never names from outside.
+    numbered = mine.assign(variable=mine.variable.map(rows))
+    shown = [clean(metric) for metric in metrics]
     return base.build(
         id=f"observed-{number}",
         title=f"What was observed over time: {clean(title)}",
         caption=_caption(mine, metrics),
-        alt_text=f"Grid of time series for {listed([n.label for n in group])}: {listed(metrics, most=9)}.",
+        alt_text=f"Grid of time series for {listed([n.label for n in group])}: {listed(shown, most=9)}.",
         draw=lambda layout: timeseries.draw(layout, names, group, plots),
         datasets={
-            "bands": timeseries.drawable(mine, names, lambda metric: tops[metric], _say),
+            "bands": timeseries.drawable(
+                numbered, names, lambda row: tops[row], lambda row, value: _say(metric_of[row], value)
+            ),
             "stages": pd.DataFrame(stages, columns=timeseries.STAGE_COLUMNS),
         },
     )

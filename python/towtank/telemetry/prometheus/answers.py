@@ -87,10 +87,12 @@ def _series(one: object) -> Series:
 
 def _point(point: object) -> tuple[float, float]:
     try:
-        at_s, value = point if isinstance(point, list) else [None, None]
-        return float(at_s), float(value)
-    except (TypeError, ValueError) as error:
-        raise NotAnAnswer(f"a value that is none: {str(point)[:60]}") from error
+        if isinstance(point, list):
+            at_s, value = point
+            return float(at_s), float(value)
+    except (TypeError, ValueError):
+        pass
+    raise NotAnAnswer(f"a value that is none: {str(point)[:60]}")
 
 
 @dataclass
