@@ -11,6 +11,7 @@ import pytest
 
 from support import servers
 from support.fake_netdata import Script, fake_netdata
+from support.repeated import repeated
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
 from towtank.telemetry import registry
@@ -59,6 +60,7 @@ def observe(
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 7200.4])
+@repeated
 def test_the_whole_run_comes_afterwards_on_the_runs_clock(url: str, script: Script, ahead_s: float) -> None:
     script.ahead_s = ahead_s
     began = time.time()

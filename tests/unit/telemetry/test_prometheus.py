@@ -13,6 +13,7 @@ import pytest
 
 from support import servers
 from support.fake_prometheus import Script, fake_prometheus
+from support.repeated import repeated
 from support.servers import make_certificate, on_loopback, with_tls
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
@@ -68,6 +69,7 @@ def ahead(given: dict[str, Any], interval_s: float = 1.0, root: Path = Path()) -
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, -3600.25, 86_400.5])
+@repeated
 def test_the_whole_run_comes_afterwards_on_the_runs_clock(url: str, script: Script, ahead_s: float) -> None:
     script.ahead_s = ahead_s
     begun = time.time()
@@ -94,6 +96,7 @@ def test_the_whole_run_comes_afterwards_on_the_runs_clock(url: str, script: Scri
     assert (seen.gaps, seen.events) == ((), ())
 
 
+@repeated
 def test_nothing_is_asked_during_the_run_but_the_clock(url: str, script: Script) -> None:
     sampler = Sampler([(registry.create("prometheus"), context(options(url), interval_s=0.05))])
     sampler.start()
@@ -154,6 +157,7 @@ def test_a_query_without_data_is_told(url: str, script: Script) -> None:
     assert seen.gaps == (), "a query without data is no gap of the instrument"
 
 
+@repeated
 def test_stale_series_are_told(url: str, script: Script) -> None:
     begun = time.time()
     script.series[CPU] = [({}, lambda t: None if begun + 0.4 < t < begun + 0.9 else 1.0)]
@@ -196,8 +200,7 @@ def test_an_answer_that_is_cut_off_is_a_gap_of_the_whole_run(url: str, script: S
     assert len(seen.samples) == 0
     assert "broke off its answer" in said(seen)["source_failed"]
     (gap,) = seen.gaps
-    assert gap.from_us < 100_000
-    assert gap.to_us > 400_000
+    assert gap.to_us - gap.from_us > 490_000, "it was watched for half a second"
 
 
 @pytest.mark.parametrize(
@@ -240,6 +243,7 @@ def test_a_server_that_hangs_is_not_waited_for_without_end(url: str, script: Scr
     assert time.monotonic() - begun < 5
 
 
+@repeated
 def test_a_time_in_which_nothing_was_scraped_is_a_gap(url: str, script: Script) -> None:
     """The server repeats old values for minutes when it scrapes nothing: as if nothing had changed."""
     begun = time.time()
@@ -272,6 +276,7 @@ def test_a_clock_that_is_set_meanwhile_is_told(url: str, script: Script) -> None
 # --- live ---------------------------------------------------------------------------------------------------
 
 
+@repeated
 def test_live_values_bear_the_time_of_their_reading(url: str, script: Script) -> None:
     seen = observe(options(url, read="live"), 0.6)
     assert len(seen.samples) == seen.readings["prometheus"] >= 2
@@ -279,6 +284,7 @@ def test_live_values_bear_the_time_of_their_reading(url: str, script: Script) ->
     assert {sample.metric for sample in seen.samples} == {"cpu_cores"}
 
 
+@repeated
 def test_live_a_server_that_fails_for_a_while_is_a_gap_and_recovers(url: str, script: Script) -> None:
     sampler = Sampler([(registry.create("prometheus"), context(options(url, read="live"), interval_s=0.05))])
     sampler.start()
@@ -292,6 +298,7 @@ def test_live_a_server_that_fails_for_a_while_is_a_gap_and_recovers(url: str, sc
     assert sum(gap.to_us - gap.from_us for gap in seen.gaps) >= 300_000
 
 
+@repeated
 def test_live_a_slow_server_holds_up_no_other_source(url: str, script: Script) -> None:
     script.delay_s = 0.4
     clock = context(options(url, read="live"), interval_s=0.05)
