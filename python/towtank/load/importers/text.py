@@ -287,6 +287,15 @@ def explain(path: Path, columns: Mapping[str, Column], names: Sequence[str] | No
         content.check_end()
 
 
+def line_of_row(path: Path, row: int) -> int:
+    """Line on which a row of a CSV file without a header begins, from 1; quoted cells may hold line breaks."""
+    with Bytes(path) as content, io.TextIOWrapper(io.BufferedReader(content), "utf-8", newline="") as text:
+        reader = csv.reader(text)
+        for _ in zip(range(row), reader, strict=False):
+            pass
+        return reader.line_num + 1
+
+
 def _refuse_undecodable(path: Path) -> None:
     """Find the first line that is no UTF-8: the decoder above reads ahead, and cannot tell."""
     for number, line in lines(path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towtank.errors import ForeignFileError
 from towtank.load.importers import base
-from towtank.load.importers.base import LAG_UNKNOWN, int32, refuse_line
+from towtank.load.importers.base import LAG_UNKNOWN, int32, refuse, refuse_line
 from towtank.load.importers.errors_said import outcomes_of
 from towtank.load.importers.instants import epoch_us
-from towtank.load.importers.text import MOST_STATUS, Column, csv_batches, lines
+from towtank.load.importers.one_attack import Contradiction, OneAttack
+from towtank.load.importers.text import MOST_STATUS, Column, csv_batches, line_of_row, lines
 
 NAMES = (
     "timestamp", "code", "latency", "bytes_out", "bytes_in", "error", "body", "attack", "seq", "method", "url",
@@ -35,6 +37,8 @@ _COLUMNS = {
 _ADDRESSES = {"method": Column("text"), "url": Column("text")}
 OLD_COLUMNS = 9
 _ROWS_AT_ONCE = 1 << 16
+_Result = tuple[int, int, int, int, int, int, str, str, str]
+"""Start in µs, code, latency in ns, bytes out and in, number, error, method and address."""
 
 
 class _Vegeta:
@@ -64,8 +68,12 @@ class VegetaCsv(_Vegeta):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows as `base.Reader` says."""
         wanted = _COLUMNS if len(self._names) == OLD_COLUMNS else _COLUMNS | _ADDRESSES
+        attack = OneAttack()
         for batch in csv_batches(self._path, wanted, names=self._names):
             start = batch.column("timestamp").to_numpy(zero_copy_only=False) // 1000
+            found = _other_attack(attack, start, batch)
+            if found is not None:
+                raise _glued(self._path, found, line_of_row(self._path, found.row))
             yield _rows(start, batch)
 
 
@@ -79,21 +87,30 @@ class VegetaJson(_Vegeta):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows as `base.Reader` says."""
-        found: list[tuple[int, int, int, int, int, str, str, str]] = []
+        found: list[_Result] = []
+        attack = OneAttack()
         for number, line in lines(self._path):
             found.append(self._result(number, line))
             if len(found) >= _ROWS_AT_ONCE:
-                yield _table(found)
+                yield self._table(found, attack)
                 found = []
         if found:
-            yield _table(found)
+            yield self._table(found, attack)
 
-    def _result(self, number: int, line: bytes) -> tuple[int, int, int, int, int, str, str, str]:
+    def _table(self, found: Sequence[_Result], attack: OneAttack) -> pa.RecordBatch:
+        start, batch = _columns(found)
+        other = _other_attack(attack, start, batch)
+        if other is not None:
+            raise _glued(self._path, other, other.row + 1)  # a result a line
+        return _rows(start, batch)
+
+    def _result(self, number: int, line: bytes) -> _Result:
         try:
             said = json.loads(line)
             return (
                 epoch_us(said["timestamp"]), _natural(said, "code"), _natural(said, "latency"),
-                _natural(said, "bytes_out"), _natural(said, "bytes_in"), str(said.get("error", "")),
+                _natural(said, "bytes_out"), _natural(said, "bytes_in"), _natural(said, "seq"),
+                str(said.get("error", "")),
                 str(said.get("method", "")), str(said.get("url", "")),
             )  # fmt: skip
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
@@ -107,17 +124,28 @@ def _natural(said: Mapping[str, Any], key: str) -> int:
     return value
 
 
-def _table(found: list[tuple[int, int, int, int, int, str, str, str]]) -> pa.RecordBatch:
-    starts, code, latency, sent, received, error, method, url = zip(*found, strict=True)
+def _columns(found: Sequence[_Result]) -> tuple[np.ndarray, pa.RecordBatch]:
+    starts, code, latency, sent, received, seq, error, method, url = zip(*found, strict=True)
     batch = pa.RecordBatch.from_pydict(
         {
             "code": pa.array(code, pa.int64()), "latency": pa.array(latency, pa.int64()),
             "bytes_out": pa.array(sent, pa.int64()), "bytes_in": pa.array(received, pa.int64()),
-            "error": pa.array(error, pa.string()), "method": pa.array(method, pa.string()),
-            "url": pa.array(url, pa.string()),
+            "seq": pa.array(seq, pa.int64()), "error": pa.array(error, pa.string()),
+            "method": pa.array(method, pa.string()), "url": pa.array(url, pa.string()),
         }
     )  # fmt: skip
-    return _rows(np.array(starts, dtype=np.int64), batch)
+    return np.array(starts, dtype=np.int64), batch
+
+
+def _other_attack(attack: OneAttack, start_us: np.ndarray, batch: pa.RecordBatch) -> Contradiction | None:
+    """Find the first row that is of another attack than those before it."""
+    took = batch.column("latency").to_numpy(zero_copy_only=False) // 1000
+    return attack.contradiction(start_us, took, batch.column("seq").to_numpy(zero_copy_only=False))
+
+
+def _glued(path: Path, found: Contradiction, line: int) -> ForeignFileError:
+    hint = "one file is one attack: give each file as it was written; nothing was imported"
+    return refuse(path, f"results of several attacks in one file: this one {found.why}", line=line, hint=hint)
 
 
 def _rows(start_us: np.ndarray, batch: pa.RecordBatch) -> pa.RecordBatch:
