@@ -184,14 +184,19 @@ def test_export(study, tmp_path):
     ]
     done = towtank(*command)
     assert done.returncode == 0, done.stderr
-    assert "requests: 1200 rows in " in done.stdout
+    assert "requests: 900 rows in " in done.stdout
+    assert "note: 1 of 4 attempts are left out; --all takes them in:" in done.stderr
+    assert "  b02-two-a1: not complete: under way, or killed" in done.stderr
     assert sorted(p.name for p in out.iterdir()) == [
         "requests.csv", "requests.parquet", "runs.csv", "runs.parquet", "shop.db",
     ]  # fmt: skip
     with closing(sqlite3.connect(out / "shop.db")) as connection:
         assert connection.execute("SELECT count(*) FROM requests JOIN runs USING (run_id)").fetchall() == [
-            (1200,)
+            (900,)
         ]
+    whole = towtank(*command, "--force", "--all")
+    assert "requests: 1200 rows in " in whole.stdout
+    assert "note: 1 of 4 attempts are in it that do not count: b02-two-a1" in whole.stderr
     again = towtank(*command)
     assert again.returncode == 3
     assert "exists already" in again.stderr
@@ -201,3 +206,73 @@ def test_export(study, tmp_path):
     assert unknown.returncode == 2
     assert "unknown table 'rums'" in unknown.stderr
     assert not (tmp_path / "x").exists()
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory) -> Path:
+    """Results in which one attempt was invalid and repeated."""
+    path = tmp_path_factory.mktemp("spoiled") / "shop"
+    make_results(
+        path, treatments={"one": TreatmentModel(invalid=(1,))}, blocks=2, duration_s=4, slo={"p95": 0.1}
+    )
+    return path
+
+
+def test_exports_leave_invalid_attempts_out_and_name_them(spoiled, tmp_path):
+    """Whatever the form; JUnit tells of them in its own way."""
+    for form in ("--hgrm", "--k6-summary", "--csv"):
+        done = towtank("export", spoiled, form, tmp_path / form)
+        assert done.returncode == 0, done.stderr
+        assert "note: 1 of 3 attempts are left out; --all takes them in:" in done.stderr
+        assert "  b01-one-a1: invalid: " in done.stderr
+        whole = towtank("export", spoiled, form, tmp_path / f"{form}-all", "--all")
+        assert "note: 1 of 3 attempts are in it that do not count: b01-one-a1" in whole.stderr
+        assert "left out" not in whole.stderr
+    kept = {"b01-one-a2", "b02-one-a1"}
+    assert {path.stem for path in (tmp_path / "--hgrm").iterdir()} == {*kept, "one"}
+    assert {path.stem for path in (tmp_path / "--k6-summary").iterdir()} == kept
+    assert {path.stem for path in (tmp_path / "--k6-summary-all").iterdir()} == {*kept, "b01-one-a1"}
+    for folder, expected in (("--csv", kept), ("--csv-all", {*kept, "b01-one-a1"})):
+        for table in ("runs", "requests", "totals"):
+            with (tmp_path / folder / f"{table}.csv").open(newline="") as file:
+                assert {row["run_id"] for row in csv.DictReader(file)} == expected
+    junit = towtank("export", spoiled, "--junit", tmp_path / "slo.xml")
+    assert junit.returncode == 0
+    assert junit.stderr == ""
+    assert "skipped" in (tmp_path / "slo.xml").read_text()
+
+
+def test_where_every_attempt_is_invalid_the_way_out_is_said(spoiled, tmp_path):
+    copy = shutil.copytree(spoiled, tmp_path / "shop")
+    for name in ("b01-one-a2", "b02-one-a1"):
+        shutil.rmtree(copy / "runs" / name)
+    done = towtank("export", copy, "--hgrm", tmp_path / "out")
+    assert done.returncode == 3
+    assert "no run is valid" in done.stderr
+    assert "--all" in done.stderr
+    assert towtank("export", copy, "--hgrm", tmp_path / "out", "--all").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "reminded"),
+    [
+        ("SELECT count(*) FROM requests", True),
+        ("SELECT r.treatment_id, sum(count) FROM totals r GROUP BY 1", True),
+        ("SELECT count(*) FROM requests WHERE valid", False),
+        ("SELECT count(*) FROM runs WHERE instrument <> 'invalid'", False),
+        ("FROM runs", False),
+        ("DESCRIBE requests", False),
+        ("SHOW TABLES", False),
+        ("SELECT 1 AS one", False),
+    ],
+)
+def test_a_query_that_counts_invalid_runs_is_told_so(spoiled, query, reminded):
+    done = towtank("sql", spoiled, query, "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    said = "note: 1 of 3 complete runs are invalid and are counted too" in done.stderr
+    assert said == reminded, done.stderr
+    assert ("b01-one-a1; WHERE valid does" in done.stderr) == reminded
+
+
+def test_a_query_over_valid_runs_alone_has_no_note(study):
+    assert "note:" not in towtank("sql", study, "SELECT count(*) FROM requests", "--format", "csv").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
@@ -20,6 +21,44 @@ def counting_attempts(records: Sequence[RunRecord]) -> set[str]:
             continue
         chosen.setdefault(record.planned_id, record)
     return {record.run_id for record in chosen.values()}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An attempt that enters no numbers.
+
+    Parameters
+    ----------
+    run_id : str
+    why : str
+    complete : bool
+        It came to its end, so that there are numbers which could be looked at.
+    """
+
+    run_id: str
+    why: str
+    complete: bool
+
+
+def left_out(records: Sequence[RunRecord]) -> tuple[LeftOut, ...]:
+    """Attempts that `counting_attempts` leaves out, in the order of `records`, each with the reason."""
+    chosen = counting_attempts(records)
+    return tuple(
+        LeftOut(record.run_id, _why(record), record.state == "complete")
+        for record in records
+        if record.run_id not in chosen
+    )
+
+
+def _why(record: RunRecord) -> str:
+    if record.state != "complete":
+        return "not complete: under way, or killed"
+    if record.verdicts is None:
+        return "without a verdict"
+    if record.verdicts.instrument != "invalid":
+        return "an attempt before it counts"
+    reasons = "; ".join(reason.message for reason in record.verdicts.instrument_reasons)
+    return f"invalid: {reasons or record.failure or 'no reason is kept'}"
 
 
 def wanted_variables(plan: Plan) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import StrEnum
 from itertools import islice
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from towtank.store import Rows
+    from towtank.store import Database, Rows
 
 DEFAULT_LIMIT = 100
 """Rows that a table on the terminal shows; files and pipes get all."""
+_TOLD_APART = re.compile(r"\b(valid|instrument)\b", re.IGNORECASE)
+"""The columns by which a query tells invalid runs from valid ones."""
+_OF_COLUMNS = frozenset({"describe", "desc", "show"})
+"""How statements begin that count nothing."""
 
 
 class Format(StrEnum):
@@ -66,9 +71,30 @@ def sql(
             rows = database.query(query)
             for damage in database.damage:
                 typer.echo(f"warning: left out: {damage}", err=True)
+            _say_invalid(database, query, rows)
             _write(rows, output, shown)
         except MemoryError as error:  # while it was shown
             raise out_of_memory(error) from error
+
+
+def _say_invalid(database: Database, query: str, rows: Rows) -> None:
+    """Remind of invalid runs, which every view has, where neither the query nor its answer tells them apart."""
+    from towtank.store.views import VIEWS
+
+    invalid = [
+        run.run_id
+        for run in database.results.runs()
+        if run.record.verdicts is not None and run.record.verdicts.instrument == "invalid"
+    ]
+    told_apart = _TOLD_APART.search(query) or not {"valid", "instrument"}.isdisjoint(rows.columns)
+    words = re.findall(r"\w+", query.lower())
+    if invalid and not told_apart and words[0] not in _OF_COLUMNS and not VIEWS.keys().isdisjoint(words):
+        names = ", ".join(invalid[:5]) + (f" … and {len(invalid) - 5} more" if len(invalid) > 5 else "")
+        typer.echo(
+            f"note: {len(invalid)} of {len(database.results.runs())} complete runs are invalid and are counted too, "
+            f"unless the query leaves them out: {names}; WHERE valid does",
+            err=True,
+        )
 
 
 def memory_bound(text: str) -> int:

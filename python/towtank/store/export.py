@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import errno
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -53,6 +53,7 @@ def export_folder(
     *,
     kind: Literal["csv", "parquet"],
     what: Sequence[str] = (),
+    runs: Collection[str] | None = None,
     force: bool = False,
 ) -> list[Exported]:
     """Write one file per view into a folder; all of them appear, or none.
@@ -65,6 +66,8 @@ def export_folder(
     kind : {"csv", "parquet"}
     what : sequence of str
         Views; all by default.
+    runs : collection of str, optional
+        Only rows of these runs; all by default.
     force : bool
         Replace files of the same name.
 
@@ -84,16 +87,24 @@ def export_folder(
         make_folder(folder)
         with _aside(list(targets.values())) as aside:
             for name, target in targets.items():
-                done.append(Exported(name, target, write(database.query(_all_of(name)), aside[target])))
+                done.append(
+                    Exported(name, target, write(database.query(_rows_of(name, runs)), aside[target]))
+                )
     return done
 
 
 def export_sqlite(
-    database: Database, file: Path, *, what: Sequence[str] = (), force: bool = False
+    database: Database,
+    file: Path,
+    *,
+    what: Sequence[str] = (),
+    runs: Collection[str] | None = None,
+    force: bool = False,
 ) -> list[Exported]:
     """Write the views as tables of one SQLite file, with an index on `run_id`.
 
-    Nested columns become JSON text, booleans 0 or 1, moments ISO 8601 text. Same errors as `export_folder`.
+    Nested columns become JSON text, booleans 0 or 1, moments ISO 8601 text. Parameters and errors as those of
+    `export_folder`.
     """
     names = check_what(what)
     refuse_existing([file], force=force)
@@ -103,7 +114,7 @@ def export_sqlite(
         with _aside([file]) as aside, contextlib.closing(_sqlite(aside[file])) as connection:
             try:
                 for name in names:
-                    rows = _write_table(connection, name, database.query(_all_of(name)))
+                    rows = _write_table(connection, name, database.query(_rows_of(name, runs)))
                     done.append(Exported(name, file, rows))
             except sqlite3.OperationalError as error:
                 if "full" in str(error):
@@ -117,8 +128,11 @@ def file_in(folder: Path, name: str, kind: str) -> Path:
     return folder / f"{name}.{kind}"
 
 
-def _all_of(view: str) -> str:
-    return f"FROM {view}"
+def _rows_of(view: str, runs: Collection[str] | None) -> str:
+    if runs is None:
+        return f"FROM {view}"
+    names = ", ".join("'" + name.replace("'", "''") + "'" for name in sorted(runs))
+    return f"FROM {view} WHERE run_id IN ({names})" if names else f"FROM {view} WHERE false"
 
 
 def refuse_existing(targets: Sequence[Path], *, force: bool) -> None:

@@ -83,7 +83,11 @@ def test_nothing_succeeded_has_no_table():
 def test_a_file_a_run_and_a_treatment(results, tmp_path):
     done = write_hgrm(results, tmp_path / "hgrm")
     names = {file.path.name for file in done}
-    assert {"one.hgrm", "two.hgrm", "b01-two-a1.hgrm", "b01-two-a2.hgrm"} <= names
+    assert {"one.hgrm", "two.hgrm", "b01-two-a2.hgrm"} <= names
+    assert "b01-two-a1.hgrm" not in names, "the invalid attempt"
+    everything = {file.path.name for file in write_hgrm(results, tmp_path / "all", everything=True)}
+    assert everything == {*names, "b01-two-a1.hgrm"}
+    assert (tmp_path / "all" / "two.hgrm").read_text() == (tmp_path / "hgrm" / "two.hgrm").read_text()
     pooled, _ = parsed((tmp_path / "hgrm" / "two.hgrm").read_text())
     parts = [
         parsed((tmp_path / "hgrm" / f"{name}.hgrm").read_text())[0] for name in ("b01-two-a2", "b02-two-a1")
@@ -97,7 +101,7 @@ def test_a_file_a_run_and_a_treatment(results, tmp_path):
 
 
 def test_k6_summary_agrees_with_the_analysis_and_keeps_the_polarity(results, tmp_path):
-    write_k6_summaries(results, tmp_path / "k6")
+    write_k6_summaries(results, tmp_path / "k6", everything=True)
     runs = {run.run_id: run for run in analyse(results).runs}
     missed = 0
     for file in (tmp_path / "k6").iterdir():

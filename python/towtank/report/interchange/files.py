@@ -13,29 +13,42 @@ from towtank.analysis.summaries import summarise_run
 from towtank.analysis.tables import LatencyCounts
 from towtank.errors import ResultsError
 from towtank.report.interchange import hgrm, junit, k6_summary
-from towtank.store import Results
+from towtank.store import Results, RunFolder
 from towtank.store.export import Exported, make_folder, refuse_existing
 from towtank.store.files import explained, write_bytes
 
 NO_RUN = "no run is complete: there is nothing to export"
+NO_SUCCESS = "no request succeeded in any run: there is nothing to export"
+NO_VALID_RUN = "no run is valid, so there is nothing to export"
 
 
-def write_hgrm(results: Results, folder: Path, *, force: bool = False) -> list[Exported]:
-    """Write latency from the intended start: of each complete run, and of each treatment over its valid runs, pooled.
+def write_hgrm(
+    results: Results, folder: Path, *, force: bool = False, everything: bool = False
+) -> list[Exported]:
+    """Write latency from the intended start: of each run, and of each treatment over its runs, pooled.
 
     Runs in which nothing succeeded have no file.
+
+    Parameters
+    ----------
+    results : Results
+    folder : Path
+    force : bool
+        Replace files that are there.
+    everything : bool
+        A file also for each complete attempt that does not count; treatments are pooled over those that do.
 
     Raises
     ------
     ResultsError
-        A file is there already, or no run is complete.
+        A file is there already, or no run can be exported.
     MachineError
         No room, no permission.
     """
-    chosen = counting_attempts([run.record for run in results.runs("all")])
+    chosen = _counting(results)
     texts: dict[str, tuple[str, int]] = {}
     pooled: dict[str, list[Distribution]] = {}
-    for run in results.runs():
+    for run in _exported(results, everything=everything):
         counts = LatencyCounts.read(run.counts(["latency"]))
         latency = counts.distribution(counts.in_window)
         label = run.record.treatment_label
@@ -55,12 +68,14 @@ def write_hgrm(results: Results, folder: Path, *, force: bool = False) -> list[E
     return _write("hgrm", folder, texts, force=force)
 
 
-def write_k6_summaries(results: Results, folder: Path, *, force: bool = False) -> list[Exported]:
-    """Write a summary in k6's form for each complete run; same errors as `write_hgrm`."""
+def write_k6_summaries(
+    results: Results, folder: Path, *, force: bool = False, everything: bool = False
+) -> list[Exported]:
+    """Write a summary in k6's form for each run; parameters and errors as those of `write_hgrm`."""
     slo = _objectives(results)
     wanted = wanted_variables(results.plan)
     texts = {}
-    for run in results.runs():
+    for run in _exported(results, everything=everything):
         found = summarise_run(run, wanted=wanted).summary
         made = k6_summary.summary(found, run.counts(), slo.get(run.record.treatment_id, {}))
         texts[f"{run.run_id}.json"] = (json.dumps(made, indent=2, allow_nan=False) + "\n", found.due)
@@ -94,13 +109,35 @@ def write_junit(results: Results, file: Path, *, force: bool = False) -> list[Ex
     return [Exported("junit", file, cases)]
 
 
+def _counting(results: Results) -> set[str]:
+    return counting_attempts([run.record for run in results.runs("all")])
+
+
+def _exported(results: Results, *, everything: bool) -> list[RunFolder]:
+    """Runs that are written one by one.
+
+    Raises
+    ------
+    ResultsError
+        There is none.
+    """
+    complete = results.runs()
+    if not complete:
+        raise ResultsError(NO_RUN)
+    chosen = _counting(results)
+    found = [run for run in complete if everything or run.run_id in chosen]
+    if not found:
+        raise ResultsError(NO_VALID_RUN, hint="--all takes invalid ones in")
+    return found
+
+
 def _objectives(results: Results) -> Mapping[str, Mapping[str, float]]:
     return {treatment.id: treatment.spec.slo for treatment in results.plan.treatments}
 
 
 def _write(what: str, folder: Path, texts: Mapping[str, tuple[str, int]], *, force: bool) -> list[Exported]:
     if not texts:
-        raise ResultsError(NO_RUN)
+        raise ResultsError(NO_SUCCESS)
     refuse_existing([folder / name for name in texts], force=force)
     with explained(folder / "export", still_good="nothing more was exported; the results are untouched"):
         make_folder(folder)
