@@ -42,11 +42,13 @@ class Told(Quiet):
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.runs: list[str] = []
+        self.outlines: list[Any] = []
         self.phases: list[str] = []
         self.during_load = lambda: None
 
     def run(self, outline: Any) -> None:
         self.runs.append(outline.run_id)
+        self.outlines.append(outline)
 
     def phase(self, name: str) -> None:
         self.phases.append(name)

@@ -206,13 +206,18 @@ class _Campaign:
         number = self._plan.runs.index(planned) + 1
         self._frame.display.run(
             RunOutline(
-                f"{planned.id}-a{attempt}", treatment.label, planned.block, number, total,
-                sum(map(self._is_open, self._plan.runs)), max(map(duration_s, loads)), stages(loads[0]),
+                f"{planned.id}-a{attempt}", treatment.label, planned.block, number, total, self._chances(planned),
+                max(map(duration_s, loads)), stages(loads[0]), len(self._given_up()),
             )
         )  # fmt: skip
         record = carry_out(self._frame, planned, treatment, attempt)
         self._done += 1
         self._count(planned.id, is_usable=is_usable(record))
+        if planned.id in self._given_up():
+            self._frame.display.note(
+                f"{planned.id} is given up: all {self._most_attempts} attempts were invalid; once the cause is gone, "
+                "the same command asks again"
+            )
 
     def _count(self, planned_id: str, *, is_usable: bool) -> None:
         self._attempts[planned_id] = self._attempts.get(planned_id, 0) + 1
@@ -222,6 +227,16 @@ class _Campaign:
     def _is_open(self, planned: PlannedRun) -> bool:
         """Whether a planned run still needs an attempt, and may have one by this command."""
         return planned.id not in self._usable and self._attempts.get(planned.id, 0) < self._most_attempts
+
+    def _chances(self, first: PlannedRun) -> list[int]:
+        """How many attempts each open run may still have, beginning with one of them."""
+        others = [planned for planned in self._plan.runs if self._is_open(planned) and planned is not first]
+        return [self._most_attempts - self._attempts.get(planned.id, 0) for planned in (first, *others)]
+
+    def _given_up(self) -> set[str]:
+        """Runs that have had all their attempts by this command, none of them usable."""
+        spent = (name for name, attempts in self._attempts.items() if attempts >= self._most_attempts)
+        return set(spent) - self._usable
 
     def _extend(self) -> bool:
         """Fix the final number of blocks, once, after the pilot of an adaptive design."""
@@ -241,7 +256,7 @@ class _Campaign:
         return True
 
     def _announce(self) -> None:
-        done = sum(1 for planned in self._plan.runs if not self._is_open(planned))
+        done = sum(1 for planned in self._plan.runs if planned.id in self._usable)
         self._frame.display.campaign(self._plan.experiment.experiment, len(self._plan.runs), done)
 
     def _check_platforms(self) -> None:

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Protocol, Self
 
@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from towtank.campaign.time_left import Estimate
 from towtank.load.engine import Progress
 from towtank.load.job import Stage
 from towtank.store.run_record import RunRecord
@@ -30,8 +31,8 @@ _PLAIN_EVERY_S = 10.0
 class RunOutline:
     """What a display needs to know of a run before it starts.
 
-    `left` counts the planned runs that still need a valid attempt, this one included: a repetition at the end of a
-    block is one of them.
+    `chances` has an entry for each planned run that still needs a valid attempt: how many it may still have, this one
+    included; the run itself comes first. `given_up` counts those that have had all their attempts, none of them valid.
     """
 
     run_id: str
@@ -39,16 +40,17 @@ class RunOutline:
     block: int
     number: int
     total: int
-    left: int
+    chances: Sequence[int]
     duration_s: float
     stages: Sequence[Stage] = ()
+    given_up: int = 0
 
 
 class Display(Protocol):
     """Where a campaign says how it goes; called from several threads, must not block for long."""
 
     def campaign(self, name: str, total: int, done: int) -> None:
-        """The campaign starts or its size changes: `total` runs, `done` of them kept from before."""
+        """The campaign starts or its size changes: `total` runs, `done` of them with a valid attempt already."""
 
     def run(self, outline: RunOutline) -> None:
         """A run starts."""
@@ -64,32 +66,6 @@ class Display(Protocol):
 
     def note(self, text: str) -> None:
         """Something that the user should read, now and later."""
-
-
-@dataclass
-class Estimate:
-    """When the campaign will be done: attempts so far decide, and a run that has to be repeated is not done."""
-
-    total: int = 0
-    done: int = 0
-    _durations_s: list[float] = field(default_factory=list)
-    _begun: float = 0.0
-
-    def start(self, left: int) -> None:
-        """An attempt starts, with so many runs left, its own included."""
-        self.done = self.total - left
-        self._begun = time.monotonic()
-
-    def finish(self, *, usable: bool) -> None:
-        """It ended; an attempt that is not usable leaves its run to be done."""
-        self.done += usable
-        self._durations_s.append(time.monotonic() - self._begun)
-
-    def left_s(self, planned_s: float) -> float:
-        """Time left, seconds; before the first run has ended, from the length of its load alone."""
-        known = self._durations_s
-        each = sum(known) / len(known) if known else planned_s + 2.0
-        return max(0.0, (self.total - self.done) * each)
 
 
 @dataclass
@@ -173,10 +149,10 @@ class Plain(Quiet):
     def run(self, outline: RunOutline) -> None:
         """Say which run starts, and how long all may take."""
         self._outline = outline
-        self._estimate.start(outline.left)
-        left = format_duration(self._estimate.left_s(outline.duration_s), digits=2)
+        self._estimate.start(outline.chances, outline.given_up)
         self._line(
-            f"run {outline.number} of {outline.total}: {outline.run_id} ({outline.label}); about {left} left"
+            f"run {outline.number} of {outline.total}: {outline.run_id} ({outline.label}); "
+            + ", ".join((*given_up_words(self._estimate), left_words(self._estimate, outline.duration_s)))
         )
         self._said = time.monotonic()
         self._pace.restart()
@@ -241,7 +217,7 @@ class Rich(Quiet):
         with self._lock:
             self._outline, self._progress = outline, None
             self._pace.restart()
-            self._estimate.start(outline.left)
+            self._estimate.start(outline.chances, outline.given_up)
 
     def phase(self, name: str) -> None:
         """Take over what is being done."""
@@ -282,8 +258,8 @@ class Rich(Quiet):
         row.add_row(
             Text(self._name, style="bold"),
             ProgressBar(total=max(1, estimate.total), completed=estimate.done, width=30),
-            Text(f"{estimate.done} of {estimate.total} runs"),
-            Text(f"about {format_duration(estimate.left_s(planned), digits=2)} left", style="dim"),
+            Text(", ".join((f"{estimate.done} of {estimate.total} runs", *given_up_words(estimate)))),
+            Text(left_words(estimate, planned), style="dim"),
             Text(counts, style="yellow"),
         )
         return row
@@ -310,6 +286,18 @@ def choose_display(*, plain: bool, environment: dict[str, str]) -> Plain | Rich:
     if plain or not sys.stderr.isatty() or environment.get("CI") or environment.get("TERM") == "dumb":
         return Plain(sys.stderr)
     return Rich(Console(stderr=True))
+
+
+def given_up_words(estimate: Estimate) -> tuple[str, ...]:
+    """How many runs have had all their attempts in vain; nothing when none has."""
+    return (f"{estimate.given_up} given up",) if estimate.given_up else ()
+
+
+def left_words(estimate: Estimate, planned_s: float) -> str:
+    """Time left in words, with the repeats that it holds."""
+    left = f"about {format_duration(estimate.left_s(planned_s), digits=2)} left"
+    repeats = round(estimate.repeats)
+    return f"{left}, {repeats} repeat{'s' if repeats > 1 else ''} expected" if repeats else left
 
 
 def is_usable(record: RunRecord) -> bool:

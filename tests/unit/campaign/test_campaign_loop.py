@@ -74,6 +74,21 @@ def test_repeats_are_bounded_and_the_campaign_goes_on(bench):
     assert (last.done, last.kept, last.spoiled) == (1, 3, ())
 
 
+def test_displays_are_told_what_is_left_and_what_is_given_up(bench):
+    late = {"lag_p99_us": 80_000}
+    bench.engine(b01_one_a1=late, b01_one_a2=late)
+    bench.run(make_plan(max_invalid_repeats=1))
+    told = [(outline.run_id, list(outline.chances), outline.given_up) for outline in bench.told.outlines]
+    assert told == [
+        ("b01-one-a1", [2, 2, 2, 2], 0),
+        ("b01-two-a1", [2, 1, 2, 2], 0),
+        ("b01-one-a2", [1, 2, 2], 0),
+        ("b02-one-a1", [2, 2], 1),
+        ("b02-two-a1", [2], 1),
+    ]
+    assert [note for note in bench.told.notes if note.startswith("b01-one is given up: all 2 attempts")]
+
+
 @pytest.mark.parametrize("fault", ["ready", "started", "late"])
 def test_a_lost_engine_makes_the_run_invalid_and_it_is_repeated(bench, fault):
     bench.engine(b01_one_a1={"die": fault})

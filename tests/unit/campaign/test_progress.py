@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from towtank.campaign.progress import Estimate, Pace, Plain, Rich, RunOutline, choose_display
+from towtank.campaign.progress import Pace, Plain, Rich, RunOutline, choose_display
 from towtank.load.engine import Progress
 from towtank.load.job import Stage
 
 OUTLINE = RunOutline(
-    "b01-one-a1", "one", 1, 3, 24, 22, 8.0, (Stage("plateau", 0, 3_000_000), Stage("spike", 3_000_000, 9))
+    "b01-one-a1",
+    "one",
+    1,
+    3,
+    24,
+    [3] * 22,
+    8.0,
+    (Stage("plateau", 0, 3_000_000), Stage("spike", 3_000_000, 9)),
 )
 
 
@@ -28,19 +36,6 @@ def test_rates_come_from_totals():
     assert pace.words().startswith("80/s")
 
 
-def test_the_estimate_learns_from_runs(monkeypatch):
-    now = iter([0.0, 30.0, 30.0, 40.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
-    estimate = Estimate(total=10, done=4)
-    assert estimate.left_s(8.0) == 60.0, "6 runs of 8 s and what is around them"
-    estimate.start(6)
-    estimate.finish(usable=True)
-    assert estimate.left_s(8.0) == 5 * 30.0
-    estimate.start(5)
-    estimate.finish(usable=False)
-    assert estimate.left_s(8.0) == 5 * 20.0, "an invalid attempt leaves its run to be repeated"
-
-
 def test_plain_lines_say_what_happens(monkeypatch):
     monkeypatch.setattr("towtank.campaign.progress._PLAIN_EVERY_S", 0.0)
     out = io.StringIO()
@@ -54,6 +49,31 @@ def test_plain_lines_say_what_happens(monkeypatch):
     assert "run 3 of 24: b01-one-a1 (one); about" in text
     assert "plateau: 20/s" in text
     assert "older results are elsewhere" in text
+
+
+def test_both_displays_tell_runs_that_are_given_up_from_those_done():
+    outline = replace(OUTLINE, chances=[3] * 19, given_up=3)
+    out = io.StringIO()
+    plain = Plain(out)
+    plain.campaign("trial", 24, 2)
+    plain.run(outline)
+    assert "run 3 of 24: b01-one-a1 (one); 3 given up, about 3 min 10 s left" in out.getvalue()
+    console = Console(file=out, force_terminal=True, width=120)
+    with Rich(console) as live:
+        live.campaign("trial", 24, 2)
+        live.run(outline)
+        console.print(live._render())
+    assert "2 of 24 runs, 3 given up" in out.getvalue()
+
+
+def test_expected_repeats_are_said(monkeypatch):
+    """A share of 1/2 was spoiled; each of 22 runs may be repeated twice: 22 × (1/2 + 1/4)."""
+    out = io.StringIO()
+    plain = Plain(out)
+    plain.campaign("trial", 24, 2)
+    plain._estimate._spoiled, plain._estimate._durations_s = 3, [10.0] * 5
+    plain.run(OUTLINE)
+    assert "about 6 min 25 s left, 16 repeats expected" in out.getvalue()
 
 
 def test_the_live_display_shows_run_stage_and_rate():
