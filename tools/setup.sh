@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Makes .venv (pinned, hashed dependencies) or the release engine. Says in one line what is missing.
+# Makes .venv (pinned, hashed dependencies) or the release engine. Says in one line what is missing, and every step with its
+# progress.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tools/shown.sh
 
 need() { echo "towtank: $1" >&2; exit 1; }
 
@@ -24,10 +26,11 @@ make_venv() {
   local python
   python=$(find_python)
   [ -x .venv/bin/python ] && .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-    || { rm -rf .venv; "$python" -m venv .venv; }
-  echo "towtank: installing pinned Python packages into .venv (once) …" >&2
-  .venv/bin/python -m pip install --quiet --require-hashes -r constraints.txt
-  .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index -e .
+    || { rm -rf .venv; shown "set-up 1 of 4: a virtual environment in .venv" "$python" -m venv .venv; }
+  shown "set-up 2 of 4: $(grep -c '^[a-z].*==' constraints.txt) pinned Python packages into .venv (once, a minute or two)" \
+    .venv/bin/python -m pip install --progress-bar off --require-hashes -r constraints.txt
+  shown "set-up 3 of 4: towtank itself into .venv" \
+    .venv/bin/python -m pip install --no-deps --no-build-isolation --no-index -e .
   touch .venv/.ready
 }
 
@@ -38,8 +41,8 @@ make_engine() {
   [ "$(printf '%s\n%s\n' "$(rust_version)" "${have%%-*}" | sort -V | head -n 1)" = "$(rust_version)" ] \
     || need "Rust ≥ $(rust_version) is needed, found ${have:-none}. Run: rustup update stable"
   command -v cc >/dev/null 2>&1 || need "a C compiler is needed (the zstd library is C). Install gcc (Debian: apt-get install build-essential)"
-  echo "towtank: building the load engine in release mode (a few minutes the first time) …" >&2
-  cargo build --release --locked --quiet -p towtank-engine
+  shown "set-up 4 of 4: the load engine in release mode (a few minutes the first time)" \
+    cargo build --release --locked -p towtank-engine
   touch target/release/towtank-engine
 }
 
