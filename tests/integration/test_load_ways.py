@@ -65,7 +65,8 @@ def test_n_of_an_open_load_is_how_many_are_due(plain, tmp_path, words):
     load(*words, "--keep", str(tmp_path / "kept"), url)
     asked = int(words[1])
     assert len(server.got) == asked
-    rows = pq.read_table(tmp_path / "kept" / "requests.parquet").column("user").to_pylist()
+    requests = study.kept_run(tmp_path / "kept") / "requests.parquet"
+    rows = pq.read_table(requests).column("user").to_pylist()
     assert sorted(rows) == list(range(asked))
 
 
@@ -133,9 +134,9 @@ def test_a_folder_that_holds_a_load_is_refused_before_anything_is_sent(plain, tm
     server, url = plain
     load("-n", "3", "-c", "1", "--keep", tmp_path / "kept", url)
     again = study.towtank("load", "-n", "5", "-c", "1", "--keep", tmp_path / "kept", url)
-    assert again.returncode == 2
-    assert "requests.parquet" in again.stderr
-    assert "name another folder" in again.stderr
+    assert again.returncode == 3
+    assert "holds results already" in again.stderr
+    assert "new or empty" in again.stderr
     assert again.stdout == ""
     assert len(server.got) == 3
 
@@ -143,13 +144,14 @@ def test_a_folder_that_holds_a_load_is_refused_before_anything_is_sent(plain, tm
 def test_records_that_could_not_be_put_together_are_never_printed(tmp_path):
     from towtank.cli.load import _require_records
     from towtank.errors import EngineError
+    from towtank.store.layout import RunLayout
 
     class Engine:
         findings = ({"name": "compact_failed", "message": "no room", "advice": "make room"},)
 
     (tmp_path / "requests.parquet").write_bytes(b"of another run")
     with pytest.raises(EngineError, match="no room"):
-        _require_records(Engine(), tmp_path)
+        _require_records(Engine(), RunLayout(tmp_path))
 
 
 def test_a_server_of_another_version_is_named_so(plain):

@@ -83,6 +83,12 @@ def records(results: Path) -> dict[str, dict[str, Any]]:
     return {p.parent.name: json.loads(p.read_text("utf-8")) for p in sorted(results.glob("runs/*/run.json"))}
 
 
+def kept_run(folder: Path) -> Path:
+    """Folder of the run that `towtank load --keep` left."""
+    (run,) = (folder / "runs").iterdir()
+    return run
+
+
 def marked() -> dict[int, str]:
     """Pids of all living processes that carry any token of ours → the token."""
     found = {}

@@ -151,6 +151,13 @@ def of_window(outcomes: Outcomes) -> Iterator[Observation]:
         yield Observation("nothing_measured")
 
 
+def of_host(during: machine.Interval) -> Iterator[Observation]:
+    """What the machine did to everything on it during the load."""
+    yield Observation("cpu_stolen", during.steal_ratio)
+    yield Observation("wall_clock_step", abs(during.wall_step_us) / 1000)
+    yield Observation("machine_suspended", during.suspended_us / 1000)
+
+
 def of_machine(
     before: machine.Interval, during: machine.Interval, targets: Iterable[Target]
 ) -> Iterator[Observation]:
@@ -160,9 +167,7 @@ def of_machine(
     on this machine that Towtank did not start looks like any other program. Before the load it should have little
     to do, so a machine that is busy then makes the run suspect.
     """
-    yield Observation("cpu_stolen", during.steal_ratio)
-    yield Observation("wall_clock_step", abs(during.wall_step_us) / 1000)
-    yield Observation("machine_suspended", during.suspended_us / 1000)
+    yield from of_host(during)
     if can_tell_foreign_load(targets):
         yield Observation("busy_before", before.foreign_ratio)
         yield Observation("foreign_load", during.foreign_ratio)

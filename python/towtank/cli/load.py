@@ -14,13 +14,13 @@ from towtank.errors import EngineError, ExitCode, Interrupted
 
 if TYPE_CHECKING:
     from towtank.campaign import StopRequest
-    from towtank.campaign.machine import Interval
+    from towtank.campaign.seen import Seen
     from towtank.load.adhoc import AdhocLoad
-    from towtank.load.engine import Done, EngineProcess, Progress
+    from towtank.load.binary import EngineBuild
+    from towtank.load.engine import EngineProcess, Progress
     from towtank.platforms.transport import Tls
+    from towtank.store.layout import RunLayout
 
-KEPT = ("requests", "requests.parquet")
-"""What an earlier load left in the folder of `--keep`: logs, or the records made of them."""
 MOST_REDIRECTS = 7
 """Followed on the same host. hey follows ten, to wherever they lead."""
 
@@ -77,7 +77,12 @@ def load(
     templates: bool = typer.Option(
         False, "--templates", help="Fill in {{ … }} in URL, headers and body, such as {{ random_int(1, 9) }}."
     ),
-    keep: Path | None = typer.Option(None, "--keep", metavar="DIR", help="Keep job and records there."),
+    keep: Path | None = typer.Option(
+        None,
+        "--keep",
+        metavar="DIR",
+        help="Keep the load there: a folder for towtank report and towtank sql.",
+    ),
     seed: int = typer.Option(0, "--seed", help="Seed of everything random."),
 ) -> None:
     """Drive a load at a URL and print what became of it.
@@ -112,31 +117,42 @@ def load(
             compression=not disable_compression, has_body=d is not None or data_file is not None, user_agent=u,
         ),
     )  # fmt: skip
+    raise typer.Exit(int(_carried_out(asked, keep, as_csv=o == "csv")))
+
+
+def _carried_out(asked: AdhocLoad, keep: Path | None, *, as_csv: bool) -> ExitCode:
+    """Drive the load in the folder that keeps it, or in one that is gone afterwards."""
+    from towtank.load.binary import engine_build, find_engine, require_release
+    from towtank.store.layout import RunLayout
+
+    asked.job(Path())  # what is wrong with the options, before anything else
+    asked.resolve()
+    build = engine_build(find_engine())
+    require_release(build)
     if keep is not None:
-        code = _drive(asked, _kept(keep), as_csv=o == "csv")
-    else:
-        with tempfile.TemporaryDirectory(prefix="towtank-load-") as folder:
-            try:
-                code = _drive(asked, Path(folder), as_csv=o == "csv")
-            except EngineError as error:
-                error.hint = "--keep DIR keeps what the engine itself says about it"  # the folder is gone now
-                raise
-    raise typer.Exit(int(code))
+        return _kept(asked, keep, build, as_csv=as_csv)
+    with tempfile.TemporaryDirectory(prefix="towtank-load-") as folder:
+        try:
+            return _drive(asked, build, RunLayout(Path(folder)), as_csv=as_csv)[0]
+        except EngineError as error:
+            error.hint = "--keep DIR keeps what the engine itself says about it"  # the folder is gone now
+            raise
 
 
-def _kept(folder: Path) -> Path:
-    """Make the folder that keeps a load; one that holds a load already is refused before anything is sent."""
+def _kept(asked: AdhocLoad, keep: Path, build: EngineBuild, *, as_csv: bool) -> ExitCode:
+    """Drive the load and keep it as a result folder."""
+    from towtank.campaign.kept_load import KeptLoad
+    from towtank.load.adhoc_url import AdhocError
+
+    kept = KeptLoad.begin(keep.absolute(), asked, build)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        held = sorted(one.name for one in folder.iterdir() if one.name in KEPT)
-    except OSError as error:
-        raise typer.BadParameter(f"{folder} cannot be used: {error.strerror}", param_hint="--keep") from error
-    if held:
-        raise typer.BadParameter(
-            f"{folder} holds an earlier load ({', '.join(held)}): name another folder, or move that one away",
-            param_hint="--keep",
-        )
-    return folder.absolute()
+        code, seen = _drive(asked, build, kept.layout, as_csv=as_csv)
+    except AdhocError:  # the engine refused the job
+        kept.abandon()
+        raise
+    kept.complete(seen)
+    typer.echo(f'kept in {keep}: towtank report {keep}, or towtank sql {keep} "FROM requests"', err=True)
+    return code
 
 
 def _known_arrivals(name: str) -> Literal["uniform", "poisson"]:
@@ -178,67 +194,69 @@ def _tls(*, insecure: bool, cacert: Path | None, cert: Path | None, key: Path | 
     return Tls(insecure=insecure, **{name: str(file.absolute()) for name, file in files.items() if file})
 
 
-def _drive(asked: AdhocLoad, folder: Path, *, as_csv: bool) -> ExitCode:
-    """Run the engine in `folder` and say what came of it."""
+def _drive(asked: AdhocLoad, build: EngineBuild, layout: RunLayout, *, as_csv: bool) -> tuple[ExitCode, Seen]:
+    """Run the engine in a folder and say what came of it."""
     import json
     import secrets
 
     from towtank.campaign import StopRequest, machine
+    from towtank.campaign.seen import Seen
     from towtank.load.adhoc import refusal
-    from towtank.load.binary import engine_build, find_engine, require_release
     from towtank.load.engine import EngineProcess, JobRefused
     from towtank.load.job import masked
 
-    job = asked.job(folder / "requests")  # what is wrong with the options, before anything else
-    asked.resolve()
-    build = engine_build(find_engine())
-    require_release(build)
+    job = asked.job(layout.request_logs, layout.run_id)
     kept = masked(job)
-    path = folder / "job.json"
-    path.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    layout.logs.mkdir(exist_ok=True)
+    layout.job.write_text(json.dumps(kept, indent=1), encoding="utf-8")
     engine = EngineProcess(
-        build.path, path, log_path=folder / "engine.log", token=f"tt-{secrets.token_hex(8)}",
+        build.path, layout.job, log_path=layout.logs / "engine.log", token=f"tt-{secrets.token_hex(8)}",
         private_job=job if kept != job else None, on_progress=_say_progress,
     )  # fmt: skip
+    seen = Seen()
     before = machine.now()
     try:
         with StopRequest() as stop, engine:
-            done, interrupted = _to_the_end(engine, asked, stop)
+            interrupted = _to_the_end(engine, asked, stop, seen)
     except JobRefused as error:
         raise refusal(error.problems) from error
-    during = machine.between(before, machine.now())
-    _require_records(engine, folder)
+    seen.during = machine.between(before, machine.now())
+    seen.findings = engine.findings
+    _require_records(engine, layout)
     if as_csv:
         from towtank.load.summary import write_csv
 
-        write_csv(folder / "requests.parquet", sys.stdout)
+        write_csv(layout.requests, sys.stdout)
     else:
-        _print_summary(asked, folder, engine, done, during)
-    return ExitCode.INTERRUPTED if interrupted else ExitCode.OK
+        _print_summary(asked, layout, seen)
+    return ExitCode.INTERRUPTED if interrupted else ExitCode.OK, seen
 
 
-def _to_the_end(engine: EngineProcess, asked: AdhocLoad, stop: StopRequest) -> tuple[Done, bool]:
-    """Wait for the end of the load; after Ctrl-C, for an orderly early end."""
+def _to_the_end(engine: EngineProcess, asked: AdhocLoad, stop: StopRequest, seen: Seen) -> bool:
+    """Wait for the end of the load; after Ctrl-C, for an orderly early end. Gives whether it was one."""
     from towtank.design.load_shape import duration_s
     from towtank.load.engine import flush_timeout_s
 
-    ready = engine.wait_ready(cancelled=stop)
+    seen.ready = engine.wait_ready(cancelled=stop)
     engine.start_at(None)
-    engine.wait_started(cancelled=stop)
-    longest = duration_s(asked.workload().load) + 2 * asked.longest_s + flush_timeout_s(ready.due or 0)
+    seen.zero_ns = engine.wait_started(cancelled=stop)
+    longest = duration_s(asked.workload().load) + 2 * asked.longest_s + flush_timeout_s(seen.ready.due or 0)
     try:
-        return engine.wait_done(timeout_s=longest, cancelled=stop), False
+        seen.done = engine.wait_done(timeout_s=longest, cancelled=stop)
     except Interrupted:
         engine.stop()
+    else:
+        return False
 
     def hurried() -> None:
         if stop.hurry:
             raise Interrupted("stopped in a hurry: there is no summary")
 
-    return engine.wait_done(timeout_s=10.0, cancelled=hurried), True
+    seen.done = engine.wait_done(timeout_s=10.0, cancelled=hurried)
+    return True
 
 
-def _require_records(engine: EngineProcess, folder: Path) -> None:
+def _require_records(engine: EngineProcess, layout: RunLayout) -> None:
     """Refuse to print anything but the records of this very load."""
     from towtank.load.engine import COMPACT_FAILED
 
@@ -248,45 +266,40 @@ def _require_records(engine: EngineProcess, folder: Path) -> None:
             f"the records of this load could not be put together: {failed.get('message', '')}",
             hint=str(failed.get("advice", "")),
         )
-    if not (folder / "requests.parquet").exists():
+    if not layout.requests.exists():
         raise EngineError(
             "the engine wrote no records", hint=f"its own words: {engine.stderr_tail() or 'none'}"
         )
 
 
-def _print_summary(
-    asked: AdhocLoad, folder: Path, engine: EngineProcess, done: Done, during: Interval
-) -> None:
+def _print_summary(asked: AdhocLoad, layout: RunLayout, seen: Seen) -> None:
     from towtank.load.summary import render, summarise
 
-    records = folder / "requests.parquet"
-    elapsed = max(int(done.window.get("last_us") or 0), 1) / 1e6
+    elapsed = max(int(seen.done.window.get("last_us") or 0) if seen.done is not None else 0, 1) / 1e6
     _clear_progress()
-    spoken = _spoken(asked, engine)
-    typer.echo(render(summarise(records, timeout_s=asked.longest_s, elapsed_s=elapsed, protocol=spoken)))
-    for line in _instrument(engine, done, during):
+    spoken = _spoken(asked, seen)
+    found = summarise(layout.requests, timeout_s=asked.longest_s, elapsed_s=elapsed, protocol=spoken)
+    typer.echo(render(found))
+    for line in _instrument(seen):
         typer.echo(line)
 
 
-def _spoken(asked: AdhocLoad, engine: EngineProcess) -> str:
+def _spoken(asked: AdhocLoad, seen: Seen) -> str:
     """Name the protocol that was asked for, and what the engine found of it."""
     name = "HTTP/2" if asked.transport().protocol == "http2" else "HTTP"
-    found = next((one for one in engine.findings if one.get("name") == "protocol_failed"), None)
+    found = next((one for one in seen.findings if one.get("name") == "protocol_failed"), None)
     return name if found is None else f"{name} ({found.get('message', '')})"
 
 
-def _instrument(engine: EngineProcess, done: Done, during: Interval) -> list[str]:
+def _instrument(seen: Seen) -> list[str]:
     """What the reader should know about the measurement itself; empty when all is well."""
-    from towtank.campaign import Observation, evidence, judge
+    from towtank.campaign import evidence, judge
 
-    observations = [
-        *evidence.of_self(done),
-        Observation("cpu_stolen", during.steal_ratio),
-        Observation("machine_suspended", during.suspended_us / 1000),
-    ]
-    verdicts = judge(observations)
+    of_self = evidence.of_self(seen.done) if seen.done is not None else ()
+    of_host = evidence.of_host(seen.during) if seen.during is not None else ()
+    verdicts = judge([*of_self, *of_host])
     lines = [f"  {reason.message}; {reason.advice}" for reason in verdicts.instrument_reasons]
-    lines += [f"  {finding['message']}" for finding in engine.findings if finding.get("message")]
+    lines += [f"  {finding['message']}" for finding in seen.findings if finding.get("message")]
     return [f"Instrument: {verdicts.instrument}", *dict.fromkeys(lines), ""] if lines else []
 
 

@@ -38,7 +38,8 @@ POISSON_SPARE = 40.0
 """Times 1 + √n more arrivals than n make it as good as certain (all but 10⁻¹⁵) that n are due in time."""
 MOST_SEED = 2**64 - 1
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-_TARGET = "target"
+TARGET, WORKLOAD = "target", "load"
+"""What the only target and the only workload are called in the job."""
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
 _HOST = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
 _OPTION_OF = (
@@ -187,15 +188,19 @@ class AdhocLoad:
         if not 0 <= self.seed <= MOST_SEED:
             raise AdhocError(f"--seed {self.seed}: allowed are whole numbers from 0 to 2^64 − 1")
 
-    def job(self, output: Path) -> dict[str, Any]:
-        """The engine's job; its records go to `output`."""
-        base = self._address().base
+    @property
+    def base(self) -> str:
+        """Where requests go: scheme, host and port, or the socket."""
         if self.unix_socket is not None:
-            base = f"unix:{self.unix_socket.absolute()}"
-        target = Target(_TARGET, (Instance(_TARGET, base),), transport=self.transport())
+            return f"unix:{self.unix_socket.absolute()}"
+        return self._address().base
+
+    def job(self, output: Path, run_id: str = "adhoc") -> dict[str, Any]:
+        """The engine's job; its records go to `output`."""
+        target = Target(TARGET, (Instance(TARGET, self.base),), transport=self.transport())
         generator = _made(Generator, threads=self.threads)
         return build_job(
-            JobRequest("adhoc", self.seed, output, {"load": self.workload()}, {_TARGET: target}, generator)
+            JobRequest(run_id, self.seed, output, {WORKLOAD: self.workload()}, {TARGET: target}, generator)
         )
 
     def transport(self) -> Transport:
