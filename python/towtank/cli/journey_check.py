@@ -6,17 +6,23 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from towtank.design.journey_shape import requests_in
+from towtank.design.problems import Place
+from towtank.design.treatment import Drivable
 from towtank.errors import DesignError, MachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from towtank.design import Plan, Problem, Treatment
+    from towtank.design import Plan, Problem
     from towtank.design.model import Workload
     from towtank.platforms.base import Target
+    from towtank.platforms.transport import Transport
 
 _NOWHERE = "127.0.0.1:9"
 """Stands for addresses that are not known before something is deployed; a check sends nothing."""
+_ONLY_TARGET = "app"
+"""Stands for the only target of a deployment that cannot be read."""
 _PART = re.compile(r"([A-Za-z_$][\w-]*)|\[(\d+)\]")
 _WORKLOAD = re.compile(r"\$\.workloads\[(\d+)\]\.?(.*)")
 _FEED = re.compile(r"\$\.feeds\.([A-Za-z_]\w*)\.?(.*)")
@@ -24,8 +30,37 @@ _RENAMED = {"size_bytes": "size"}
 """Key of the job → key of the experiment file, where taking `_us` away is not enough."""
 
 
+def checked_plan(file: Path, *, profile: str | None, overrides: Mapping[str, str]) -> tuple[Plan, str | None]:
+    """Read an experiment file and check it, its journeys by the engine: all that is wrong is said at once.
+
+    Returns
+    -------
+    Plan
+    str or None
+        Why journeys were not checked, when there is no engine.
+
+    Raises
+    ------
+    DesignError
+        With every problem found, by place.
+    """
+    from towtank.design import read_draft
+
+    draft = read_draft(file, profile=profile, overrides=overrides)
+    unchecked: str | None = None
+    try:
+        for problem in _found(file, draft.drivable):
+            place = Place(problem.file, problem.line, problem.column)
+            draft.problems.add(place, problem.path, problem.message)
+    except MachineError as error:
+        unchecked = f"journeys were not checked: {error.message}"
+    if draft.plan is None or draft.problems:
+        raise draft.error()
+    return draft.plan, unchecked
+
+
 def check_journeys(file: Path, plan: Plan) -> str | None:
-    """Check each different workload once.
+    """Check each different workload of a plan once.
 
     Returns
     -------
@@ -37,42 +72,73 @@ def check_journeys(file: Path, plan: Plan) -> str | None:
     DesignError
         With all problems that the engine found.
     """
-    from towtank.load import check_job
-
-    problems: list[Problem] = []
-    seen: set[str] = set()
-    root = file if file.is_dir() else file.parent
-    for treatment in plan.treatments:
-        if not treatment.spec.driven:  # the journey is a script's
-            continue
-        job = _job(treatment, root.absolute())
-        key = repr((treatment.spec.drive, job["workloads"], job.get("feeds"), sorted(job["targets"])))
-        if key in seen:
-            continue
-        seen.add(key)
-        try:
-            found = check_job(job)
-        except MachineError as error:
-            return f"journeys were not checked: {error.message}"
-        problems += [_problem(file, treatment.spec.driven, text) for text in found]
+    drivable = [
+        Drivable(treatment.spec.driven, treatment.spec.deployment, treatment.spec.generator)
+        for treatment in plan.treatments
+        if treatment.spec.driven  # else the journey is a script's
+    ]
+    try:
+        problems = _found(file, drivable)
+    except MachineError as error:
+        return f"journeys were not checked: {error.message}"
     if problems:
-        raise DesignError(sorted(set(problems), key=lambda p: (p.file, p.line, p.column, p.path)))
+        raise DesignError(problems)
     return None
 
 
-def _job(treatment: Treatment, root: Path) -> dict[str, Any]:
+def _found(file: Path, drivable: Iterable[Drivable]) -> list[Problem]:
+    """What the engine finds wrong, each once, by place.
+
+    Raises
+    ------
+    MachineError
+        There is no engine.
+    """
+    from towtank.load import check_job
+
+    problems: set[Problem] = set()
+    seen: set[str] = set()
+    root = file if file.is_dir() else file.parent
+    for one in drivable:
+        targets = _targets(one)
+        if not targets:
+            continue
+        job = _job(one, targets, root.absolute())
+        key = repr((sorted(one.workloads), job["workloads"], job.get("feeds"), sorted(job["targets"])))
+        if key not in seen:
+            seen.add(key)
+            problems.update(_problem(file, one.workloads, text) for text in check_job(job))
+    return sorted(problems, key=lambda p: (p.file, p.line, p.column, p.path))
+
+
+def _targets(one: Drivable) -> dict[str, Target]:
+    """Targets of the deployment; where it is wrong, those that the journeys name, or nothing if they do not say."""
+    from towtank.platforms.transport import PLAIN
+
+    if one.deployment is not None:
+        return {name: _target(one.deployment, name) for name in one.deployment.target_names()}
+    named = {
+        request.target for w in one.workloads.values() for request in requests_in(w.journey) if not w.rotate
+    }
+    named |= {name for w in one.workloads.values() for name in w.rotate or ()}
+    if None in named:
+        if len(named) > 1:
+            return {}
+        named = {_ONLY_TARGET}
+    return {name: _stand_in(name, PLAIN) for name in named if name is not None}
+
+
+def _job(one: Drivable, targets: Mapping[str, Target], root: Path) -> dict[str, Any]:
     from towtank.load import JobRequest, build_job
 
-    spec = treatment.spec
-    targets = {name: _target(spec.deployment, name) for name in spec.deployment.target_names()}
     return build_job(
         JobRequest(
             run_id="plan",
             seed=0,
             output=Path("requests"),
-            workloads=spec.driven,
+            workloads=one.workloads,
             targets=targets,
-            generator=spec.generator,
+            generator=one.generator,
             files=(root,),
         )
     )
@@ -80,10 +146,15 @@ def _job(treatment: Treatment, root: Path) -> dict[str, Any]:
 
 def _target(deployment: Any, name: str) -> Target:  # noqa: ANN401 - any platform's own model
     """A target with what the engine's check looks at: its name and its protocol."""
-    from towtank.platforms.base import Instance, Target
-    from towtank.platforms.transport import PLAIN, Transport
+    from towtank.platforms.transport import PLAIN
 
-    asked = deployment.transport_of(name) if hasattr(deployment, "transport_of") else PLAIN
+    return _stand_in(name, deployment.transport_of(name) if hasattr(deployment, "transport_of") else PLAIN)
+
+
+def _stand_in(name: str, asked: Transport) -> Target:
+    from towtank.platforms.base import Instance, Target
+    from towtank.platforms.transport import Transport
+
     scheme = "https" if asked.tls is not None or asked.protocol == "auto" else "http"
     return Target(
         name, (Instance(f"{name}-0", f"{scheme}://{_NOWHERE}"),), transport=Transport(protocol=asked.protocol)

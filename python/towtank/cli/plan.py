@@ -32,33 +32,20 @@ def plan(
 
     Everything about the file is checked, the journeys by the engine; nothing is deployed and nothing is sent.
     """
-    from towtank.cli.journey_check import check_journeys
-    from towtank.design import forecast, load_plan, power
+    from towtank.cli.journey_check import checked_plan
+    from towtank.cli.programs import missing_drivers, missing_programs
+    from towtank.design import forecast, power
 
-    made = load_plan(file, profile=profile, overrides=read_overrides(values))
-    unchecked = check_journeys(file, made)
-    remarks = (*made.notes, *([unchecked] if unchecked else []), *_missing_drivers(file, made))
+    made, unchecked = checked_plan(file, profile=profile, overrides=read_overrides(values))
+    missing = dict.fromkeys((*missing_drivers(file, made), *missing_programs(file, made)))
+    said = (f"`run` would fail on this machine: {one}" for one in missing)
+    remarks = (*made.notes, *([unchecked] if unchecked else []), *said)
     if as_json:
         typer.echo(
             json.dumps(_data(made, forecast(made), power(made), remarks), indent=2, ensure_ascii=False)
         )
         return
     _show(made, forecast(made), power(made), remarks)
-
-
-def _missing_drivers(file: Path, made: Plan) -> tuple[str, ...]:
-    """Say which load generators are not on this machine; the plan may be carried out on another."""
-    from towtank.design.foreign import ForeignWorkload
-    from towtank.drivers import registry
-
-    root = (file if file.is_dir() else file.parent).absolute()
-    found: dict[str, None] = {}
-    for treatment in made.treatments:
-        for workload in treatment.spec.workloads.values():
-            if isinstance(workload, ForeignWorkload):
-                said = registry.create(workload.driver).check(workload.config, root)
-                found |= dict.fromkeys(f"`run` would fail on this machine: {one}" for one in said)
-    return tuple(found)
 
 
 def _data(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str, ...]) -> dict[str, object]:

@@ -45,11 +45,10 @@ def run(
     environment is refused with the difference shown.
     """
     from towtank.campaign import StopRequest, choose_display, run_campaign
-    from towtank.cli.journey_check import check_journeys
-    from towtank.design import load_plan
+    from towtank.cli.journey_check import checked_plan
 
-    plan = load_plan(file, profile=profile, overrides=read_overrides(values))
-    check_journeys(file, plan)  # what the engine would refuse is said now, at its place in the file
+    # what the engine would refuse is said now, at its place in the file
+    plan, _ = checked_plan(file, profile=profile, overrides=read_overrides(values))
     root = file.resolve() if file.is_dir() else file.resolve().parent
     folder = results if results is not None else root / "results" / plan.experiment.experiment
     display = choose_display(plain=plain, environment=dict(os.environ))

@@ -3,7 +3,7 @@
 from towtank.design.answer import Power, contrasts, power
 from towtank.design.digest import difference
 from towtank.design.forecast import Forecast, forecast
-from towtank.design.loading import extend, load_plan
+from towtank.design.loading import extend, load_plan, read_draft
 from towtank.design.locate import locate
 from towtank.design.plan import Plan, PlannedRun, Treatment
 from towtank.design.problems import Problem
@@ -24,4 +24,5 @@ __all__ = [
     "load_plan",
     "locate",
     "power",
+    "read_draft",
 ]

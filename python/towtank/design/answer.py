@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from towtank.design.designed import Designed
 from towtank.design.factors import level_key
 from towtank.design.methods import method
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
-from towtank.design.plan import Plan, Treatment
+from towtank.design.plan import Plan
 from towtank.variables import variable
 
 MOST_CONTRASTS = 10_000
@@ -19,7 +20,7 @@ LEAST_BLOCKS = 2
 """An interval needs a variance, a variance two blocks."""
 
 
-def contrasts(answer: Answer, treatments: Sequence[Treatment]) -> tuple[tuple[str, str], ...]:
+def contrasts(answer: Answer, treatments: Sequence[Designed]) -> tuple[tuple[str, str], ...]:
     """List the declared comparisons as (treatment id, baseline id), in the order of the file.
 
     With a treatment as baseline, every other treatment is compared with it. With a level of one factor as baseline,
@@ -50,12 +51,12 @@ def contrasts(answer: Answer, treatments: Sequence[Treatment]) -> tuple[tuple[st
     )
 
 
-def _other_levels(treatment: Treatment, factor: str) -> tuple[tuple[str, str], ...]:
+def _other_levels(treatment: Designed, factor: str) -> tuple[tuple[str, str], ...]:
     """Levels of all factors but one, such that 1 is not true."""
     return level_key({name: level for name, level in treatment.levels.items() if name != factor})
 
 
-def _baseline_factor(baseline: str, treatments: Sequence[Treatment]) -> str:
+def _baseline_factor(baseline: str, treatments: Sequence[Designed]) -> str:
     """The one factor that has the baseline as a level."""
     having = {f for t in treatments for f, level in t.levels.items() if as_text(level) == baseline}
     if len(having) == 1:
@@ -127,7 +128,7 @@ def power(plan: Plan) -> Power | None:
     return power_of(plan.experiment, answer, plan.treatments)
 
 
-def power_of(experiment: ExperimentSpec, answer: Answer, treatments: Sequence[Treatment]) -> Power:
+def power_of(experiment: ExperimentSpec, answer: Answer, treatments: Sequence[Designed]) -> Power:
     """Say what a design can decide.
 
     Raises

@@ -13,6 +13,7 @@ from towtank.design.answer import (
     most_blocks,
     power_of,
 )
+from towtank.design.designed import Designed
 from towtank.design.load_shape import may_end_in_warmup
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
@@ -27,9 +28,25 @@ MAX_RUNS = 10_000
 
 
 def check_design(
-    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment], problems: Problems
+    root: Mapping,
+    spec: ExperimentSpec,
+    treatments: SequenceType[Designed],
+    problems: Problems,
+    *,
+    are_deployed: bool = True,
 ) -> None:
-    """Say designs that are too large, or that cannot decide their question."""
+    """Say designs that are too large, or that cannot decide their question.
+
+    Parameters
+    ----------
+    root : Mapping
+    spec : ExperimentSpec
+    treatments : sequence of Designed
+        All of them.
+    problems : Problems
+    are_deployed : bool
+        Whether it is known how each is deployed; else only levels are gone by.
+    """
     count = len(treatments) * most_blocks(spec)
     if count > MAX_RUNS:
         problems.add(
@@ -38,13 +55,17 @@ def check_design(
             f"{len(treatments):,} treatments × {most_blocks(spec):,} repetitions = {count:,} runs; "
             f"at most {MAX_RUNS:,} are allowed",
         )
-    _check_lifetimes(root, spec, treatments, problems)
-    if spec.answer is not None:
-        _check_answer(root, spec, spec.answer, treatments, problems)
+    if are_deployed:
+        _check_lifetimes(root, spec, treatments, problems)
+    if spec.answer is None:
+        return
+    comparable = _check_answer(root, spec, spec.answer, treatments, problems)
+    if comparable and are_deployed:
+        _check_enough(root, spec, spec.answer, treatments, problems)
 
 
 def _check_lifetimes(
-    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment], problems: Problems
+    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Designed], problems: Problems
 ) -> None:
     outlives = [t for t in treatments if t.spec.deploy != "per-run"]
     if (outlives or "fixtures" in root.entries) and "reset" not in root.entries:
@@ -76,16 +97,17 @@ def _check_answer(
     root: Mapping,
     spec: ExperimentSpec,
     answer: Answer,
-    treatments: SequenceType[Treatment],
+    treatments: SequenceType[Designed],
     problems: Problems,
-) -> None:
+) -> bool:
+    """Say questions that cannot be put to these treatments; False when there is nothing to decide."""
     node = root.get("answer")
     assert isinstance(node, Mapping)  # noqa: S101 - the model has accepted it
     if len(treatments) < 2:
         problems.add(
             root.key_place("answer"), "answer", "there is one treatment only: nothing to compare it with"
         )
-        return
+        return False
     if least_blocks(spec) < LEAST_BLOCKS:
         problems.add(
             root.key_place("repetitions"),
@@ -101,7 +123,7 @@ def _check_answer(
             f"all pairs of {len(treatments):,} treatments are {pairs:,} comparisons; "
             f"at most {MOST_CONTRASTS:,} are allowed",
         )
-        return
+        return False
     try:
         found = contrasts(answer, treatments)
     except ValueError as error:
@@ -112,7 +134,7 @@ def _check_answer(
         known = tuple(dict.fromkeys((*levels, *ids)))
         hint = nearest(answer.baseline, known) if answer.baseline else ""
         problems.add(place, "answer.baseline", f"{error}; there are {listing(known)}", hint)
-        return
+        return False
     if not found:
         problems.add(
             node.key_place("baseline"),
@@ -120,15 +142,14 @@ def _check_answer(
             f"nothing can be compared with {answer.baseline!r}: no treatment differs from one of it in this factor "
             "only",
         )
-        return
-    _check_enough(root, spec, answer, treatments, problems)
+    return bool(found)
 
 
 def _check_enough(
     root: Mapping,
     spec: ExperimentSpec,
     answer: Answer,
-    treatments: SequenceType[Treatment],
+    treatments: SequenceType[Designed],
     problems: Problems,
 ) -> None:
     """Refuse claims that no outcome of so few blocks could confirm."""

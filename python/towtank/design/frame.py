@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
@@ -13,8 +13,8 @@ from towtank.design.operations import Value, as_text
 from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.slo import check_variable
 from towtank.design.treatment import SIDE_BY_SIDE, Parts
-from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence
-from towtank.design.validation import validated
+from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence, has_unknown
+from towtank.design.validation import lies_in, validated
 from towtank.spelling import nearest_name
 
 _LATER = {
@@ -53,28 +53,67 @@ def check_keys(root: Mapping, problems: Problems) -> Mapping:
     return root
 
 
-def read_frame(
-    root: Mapping,
-    factors: dict[str, Factor],
-    problems: Problems,
-) -> ExperimentSpec | None:
-    """Validate the frame; None when it has problems, which are then said."""
-    spec = validated(ExperimentSpec, root.only(set(FRAME_KEYS)), (), Place(root.place.file), problems)
+@dataclass(frozen=True)
+class FrameRead:
+    """What could be read of the frame.
+
+    Parameters
+    ----------
+    spec : ExperimentSpec or None
+        None when something in it is wrong.
+    sure : ExperimentSpec or None
+        The same for checks of the design: what is wrong is left out of it, or has a stand-in. None when what the design
+        hangs on is wrong.
+    """
+
+    spec: ExperimentSpec | None
+    sure: ExperimentSpec | None
+
+
+_STAND_INS = {"experiment": "unnamed", "question": "unasked"}
+"""For checks of a design that has no good name yet."""
+_HANGS_ON = ("answer", "repetitions", "order")
+"""Keys that checks of the design go by."""
+
+
+def read_frame(root: Mapping, factors: dict[str, Factor], problems: Problems) -> FrameRead:
+    """Validate the frame; what is wrong in it is said, and the rest is checked all the same."""
+    found = Problems()
+    written = root.only(set(FRAME_KEYS))
+    spec = validated(ExperimentSpec, written, (), Place(root.place.file), found)
+    sure = spec if spec is not None else _sure(written, found)
     answer = root.get("answer")
     driven = root.get("workloads")
     workloads = tuple(driven.entries) if isinstance(driven, Mapping) else ()
     if isinstance(answer, Mapping):
-        _check_variables(answer.get("primary"), "answer.primary", workloads, problems)
+        _check_variables(answer.get("primary"), "answer.primary", workloads, found)
     repetitions = root.get("repetitions")
     until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
     if isinstance(until, Mapping):
         for name, entry in until.entries.items():
-            check_variable(name, entry.place, f"repetitions.until.{name}", workloads, problems)
-    if spec is None:
-        return None
-    _check_numbers(root, spec, problems)
+            check_variable(name, entry.place, f"repetitions.until.{name}", workloads, found)
+    if sure is not None:
+        _check_numbers(root, sure, found)
+    wrong = [problem.path for problem in found.sorted()]
+    problems.take(found)
+    if sure is None or any(lies_in(path, (key,)) for path in wrong for key in _HANGS_ON):
+        return FrameRead(None, None)
     levels = {name: tuple(factor.levels) for name, factor in factors.items()}
-    return spec.model_copy(update={"factors": levels})
+    sure = sure.model_copy(update={"factors": levels})
+    return FrameRead(sure if spec is not None else None, sure)
+
+
+def _sure(written: Mapping, found: Problems) -> ExperimentSpec | None:
+    """The frame without its keys that are wrong; what cannot be left out has a stand-in."""
+    wrong = [problem.path for problem in found.sorted()]
+    kept = {
+        key: entry
+        for key, entry in written.entries.items()
+        if not any(lies_in(path, (key,)) for path in wrong) and not has_unknown(entry.node)
+    }
+    for key, text in _STAND_INS.items():
+        kept.setdefault(key, Entry(written.place, Scalar(written.place, text, text)))
+    return validated(ExperimentSpec, replace(written, entries=kept), (), written.place, Problems())
 
 
 def _check_variables(node: Node | None, path: str, workloads: tuple[str, ...], problems: Problems) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import resource
+from collections.abc import Callable
 
 from towtank.design.journey import requests_of
 from towtank.design.journey_shape import connections_held, longest_timeout_s
 from towtank.design.load_shape import LONGEST_S, duration_s, ends_in_warmup, peak, stops_by_count
 from towtank.design.model import ClosedLoad, ClosedStage, OpenLoad, OpenStage, Workload
 from towtank.design.problems import Place, Problems
-from towtank.design.tree import Mapping, Scalar, Sequence
+from towtank.design.tree import Mapping, Scalar, Sequence, has_unknown
 from towtank.design.validation import Path, joined
 from towtank.units import format_duration
 
@@ -21,43 +22,54 @@ RESERVED_DESCRIPTORS = 200
 MOST_ARRIVALS = 10**10
 
 
-def check_workload(node: Mapping, workload: Workload, path: Path, problems: Problems) -> None:
-    """Say what is impossible about one expanded and valid workload."""
-    load_node = node.get("load")
-    assert isinstance(load_node, Mapping)  # noqa: S101 - the model has accepted it
-    load_path = (*path, "load")
-    load = workload.load
-    if not _check_extent(load_node, load, load_path, node.key_place("load"), problems):
-        return
+def check_load(
+    node: Mapping, load: OpenLoad | ClosedLoad, path: Path, holder: Place, problems: Problems
+) -> bool:
+    """Say what is impossible about one expanded and valid load.
+
+    Parameters
+    ----------
+    node : Mapping
+        The load as it is written.
+    holder : Place
+        Of the key `load`.
+
+    Returns
+    -------
+    bool
+        Whether it has one form, an end and a height, so that `check_room` can go by them.
+    """
+    if not _check_extent(node, load, path, holder, problems):
+        return False
     total = duration_s(load)
     if load.warmup >= total > 0:
         problems.add(
-            load_node.key_place("warmup"),
-            joined((*load_path, "warmup")),
+            node.key_place("warmup"),
+            joined((*path, "warmup")),
             f"a warm-up of {format_duration(load.warmup)} leaves nothing of a load of {format_duration(total)}",
         )
     elif ends_in_warmup(load):
         problems.add(
-            load_node.key_place("warmup"),
-            joined((*load_path, "warmup")),
+            node.key_place("warmup"),
+            joined((*path, "warmup")),
             f"all of `max_arrivals` are due within a warm-up of {format_duration(load.warmup)}: nothing is measured",
             "shorten the warm-up, or raise `max_arrivals`",
         )
     if total > LONGEST_S:
         problems.add(
-            node.key_place("load"),
-            joined(load_path),
+            holder,
+            joined(path),
             f"the load lasts {format_duration(total)}; at most {LONGEST_S / 86400:g} days are allowed",
         )
-    if isinstance(load, OpenLoad):
-        _check_in_flight(load_node, load, workload, load_path, problems)
+    return True
+
+
+def check_room(node: Mapping, workload: Workload, path: Path, problems: Problems) -> None:
+    """Say when a workload may need more connections or descriptors than there are; `node` and `path` are its load's."""
+    if isinstance(workload.load, OpenLoad):
+        _check_in_flight(node, workload.load, workload, path, problems)
     else:
-        _check_population(load_node, load, workload, load_path, problems)
-    journey = node.get("journey")
-    if isinstance(journey, Mapping):
-        _check_requests(journey, (*path, "journey"), problems)
-    if workload.timeout <= 0:
-        problems.add(node.key_place("timeout"), joined((*path, "timeout")), "must be more than 0")
+        _check_population(node, workload.load, workload, path, problems)
 
 
 def _check_extent(
@@ -207,11 +219,21 @@ def _room(limit: float) -> str:
     return f"this machine has file descriptors for {limit:,.0f} connections"
 
 
-def _check_requests(journey: Mapping, path: Path, problems: Problems) -> None:
-    """Names of steps are unique, and paths are paths."""
+def check_requests(
+    journey: Mapping, path: Path, problems: Problems, is_sound: Callable[[Path], bool]
+) -> None:
+    """Names of steps are unique, and paths are paths.
+
+    Parameters
+    ----------
+    journey : Mapping
+        As it is written.
+    is_sound : callable
+        Whether the form of a part is right.
+    """
     seen: dict[str, Place] = {}
     requests = list(requests_of(journey, path))
-    if not requests and journey.get("steps") is not None:
+    if not requests and journey.get("steps") is not None and is_sound(path) and not has_unknown(journey):
         problems.add(
             journey.key_place("steps"),
             joined((*path, "steps")),
@@ -219,7 +241,7 @@ def _check_requests(journey: Mapping, path: Path, problems: Problems) -> None:
         )
     for request, here in requests:
         name, address = request.get("name"), request.get("path")
-        if isinstance(name, Scalar):
+        if isinstance(name, Scalar) and is_sound((*here, "name")):
             if name.text in seen:
                 line = seen[name.text].line
                 problems.add(
@@ -228,7 +250,11 @@ def _check_requests(journey: Mapping, path: Path, problems: Problems) -> None:
                     f"the step name {name.text!r} is used twice, first in line {line}",
                 )
             seen.setdefault(name.text, name.place)
-        if isinstance(address, Scalar) and not address.text.strip().startswith(("/", "{{")):
+        if (
+            isinstance(address, Scalar)
+            and is_sound((*here, "path"))
+            and not address.text.strip().startswith(("/", "{{"))
+        ):
             problems.add(
                 address.place, joined((*here, "path")), f"the path {address.text[:60]!r} must begin with /"
             )

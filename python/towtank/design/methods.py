@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from towtank.design.model import Adaptive, ExperimentSpec, TreatmentSpec
+from towtank.design.designed import DeployedSpec
+from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.variables import Variable
 
 PERMUTATION_BLOCKS = 8
@@ -14,7 +15,7 @@ EXACT_RUNS = 8
 """Up to so many runs a side, complete separation by ranks has the smallest p-value of two samples of 0 and 1."""
 
 
-def within_blocks(experiment: ExperimentSpec, first: TreatmentSpec, second: TreatmentSpec) -> bool:
+def within_blocks(experiment: ExperimentSpec, first: DeployedSpec, second: DeployedSpec) -> bool:
     """Whether two treatments are compared within blocks.
 
     Not when runs are listed, and not between deployments that live as long as the experiment: all runs of one of
@@ -23,7 +24,7 @@ def within_blocks(experiment: ExperimentSpec, first: TreatmentSpec, second: Trea
     return experiment.order != "listed" and not separately_deployed_once(first, second)
 
 
-def separately_deployed_once(first: TreatmentSpec, second: TreatmentSpec) -> bool:
+def separately_deployed_once(first: DeployedSpec, second: DeployedSpec) -> bool:
     """Whether two treatments have deployments of their own, one of which lives as long as the experiment."""
     outlives = "once" in (first.deploy, second.deploy)
     same = first.deployment_name == second.deployment_name and first.deployment == second.deployment
@@ -94,7 +95,7 @@ class Method:
 
 
 def method(
-    experiment: ExperimentSpec, first: TreatmentSpec, second: TreatmentSpec, described: Variable
+    experiment: ExperimentSpec, first: DeployedSpec, second: DeployedSpec, described: Variable
 ) -> Method:
     """Say by which method two treatments will be compared on a variable."""
     paired = within_blocks(experiment, first, second)

@@ -7,17 +7,17 @@ SHA-256 is part of the plan, since a changed feed is a changed experiment.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from towtank.design.certificates import check_certificates
 from towtank.design.context import FileContext
 from towtank.design.feed_files import check_feed
-from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
 from towtank.design.journey import requests_of
-from towtank.design.model import Workload
+from towtank.design.model import Feed
 from towtank.design.trace_files import trace_name
 from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path as KeyPath
@@ -43,26 +43,33 @@ class NamedFiles:
     _digests: dict[Path, str] = field(default_factory=dict)
     _checked: set[tuple[Path, str]] = field(default_factory=set)
 
-    def of(self, workload: Workload | ForeignWorkload, node: Mapping, path: KeyPath) -> dict[str, str]:
-        """Files of a workload: path in the experiment's folder → SHA-256."""
-        if isinstance(workload, Workload):
-            return self.of_workload(workload, node, path)
-        script = node.get("script")
-        return self.look(script, (*path, "script")) if isinstance(script, Scalar) else {}
+    def of_workload(
+        self, feeds: MappingType[str, Feed], node: Mapping, path: KeyPath, is_sound: Callable[[KeyPath], bool]
+    ) -> dict[str, str]:
+        """Files of bodies, parts, feeds and traces: path in the experiment's folder → SHA-256.
 
-    def of_workload(self, workload: Workload, node: Mapping, path: KeyPath) -> dict[str, str]:
-        """Files of bodies, parts, feeds and traces: path in the experiment's folder → SHA-256."""
+        Parameters
+        ----------
+        feeds : mapping
+            Those of the workload whose form is right.
+        node : Mapping
+            The workload as it is written.
+        path : tuple
+        is_sound : callable
+            Whether the form of a part is right; what is wrong is passed over.
+        """
         found: dict[str, str] = {}
         trace = trace_name(node)
-        if trace is not None:
+        if trace is not None and is_sound((*path, "load")):
             found |= self.look(trace, (*path, "load", "trace", "file"))
         journey = node.get("journey")
         if isinstance(journey, Mapping):
             for name, keys in _bodies(journey, (*path, "journey")):
-                found |= self.look(name, keys)
-        feeds = node.get("feeds")
-        for key, feed in workload.feeds.items():
-            one = feeds.get(key) if isinstance(feeds, Mapping) else None
+                if is_sound(keys):
+                    found |= self.look(name, keys)
+        written = node.get("feeds")
+        for key, feed in feeds.items():
+            one = written.get(key) if isinstance(written, Mapping) else None
             named = one.get("file") if isinstance(one, Mapping) else one
             if not isinstance(named, Scalar):
                 continue
@@ -82,9 +89,25 @@ class NamedFiles:
                 check_feed(real, self.library.shown(real), feed, self.context.problems)
         return found
 
-    def of_deployment(self, model: object, node: Node, path: KeyPath) -> dict[str, str]:
-        """Certificates: path in the experiment's folder → SHA-256. Private keys are checked and left where they are."""
-        found = self._of_sections(model, node, path)
+    def of_deployment(
+        self, model: object, node: Node, path: KeyPath, *, is_exact: bool = True
+    ) -> dict[str, str]:
+        """What a deployment is made of, and certificates: path in the experiment's folder → SHA-256.
+
+        Private keys are checked and left where they are.
+
+        Parameters
+        ----------
+        model : Model
+            The platform's own.
+        node : Node
+            The deployment as it is written.
+        path : tuple
+        is_exact : bool
+            The model holds all that is written: what it finds wrong in the files is meant.
+        """
+        self.check_programs(model, node, path)
+        found = self._of_sections(model, node, path, is_exact=is_exact)
         if not hasattr(model, "tls_sections"):
             return found
         for keys, tls in model.tls_sections():
@@ -100,7 +123,20 @@ class NamedFiles:
                 check_certificates(tls, section, here, self.library, self.context.problems)
         return found
 
-    def _of_sections(self, model: object, node: Node, path: KeyPath) -> dict[str, str]:
+    def check_programs(self, model: object, node: Node, path: KeyPath) -> None:
+        """Programs and scripts of the experiment's folder that a deployment starts must be there.
+
+        What a command that runs before makes, perhaps, is not asked for; neither is what lies elsewhere, since the plan
+        may be carried out on another machine.
+        """
+        if not hasattr(model, "missing_programs") or _makes_files(self.context.root):
+            return
+        for one in model.missing_programs(self.library.root):
+            if one.is_inside(self.library.root):
+                place = _nearest(node, one.keys).place
+                self.context.problems.add(place, joined((*path, *one.keys)), one.words)
+
+    def _of_sections(self, model: object, node: Node, path: KeyPath, *, is_exact: bool) -> dict[str, str]:
         """Files and folders that a platform's model says it is made of, and what it finds wrong with them."""
         found: dict[str, str] = {}
         if not hasattr(model, "file_sections") or not hasattr(model, "file_problems"):
@@ -110,7 +146,7 @@ class NamedFiles:
             name = _at(node, keys)
             if isinstance(name, Scalar):
                 found |= self._look_at_all(name, (*path, *keys))
-        if len(self.context.problems) == before:
+        if is_exact and len(self.context.problems) == before:
             for keys, words in model.file_problems(self.library.root):
                 spot = _at(node, keys)
                 place = spot.place if spot is not None else self.context.holder(path)
@@ -161,6 +197,20 @@ def _at(node: Node, keys: tuple[str | int, ...]) -> Node | None:
         else:
             return None
     return here
+
+
+def _nearest(node: Node, keys: tuple[str | int, ...]) -> Node:
+    """What stands under some keys, or under as many of them as there are."""
+    found = (_at(node, keys[:count]) for count in range(len(keys), -1, -1))
+    return next((one for one in found if one is not None), node)
+
+
+def _makes_files(root: Mapping) -> bool:
+    """Whether the experiment runs a command of its own before a deployment starts."""
+    fixtures, reset = root.get("fixtures"), root.get("reset")
+    held = fixtures.entries.values() if isinstance(fixtures, Mapping) else ()
+    prepared = any(isinstance(one.node, Mapping) and "prepare" in one.node.entries for one in held)
+    return prepared or (isinstance(reset, Mapping) and "run" in reset.entries)
 
 
 def _bodies(journey: Mapping, path: KeyPath) -> Iterator[tuple[Scalar, KeyPath]]:

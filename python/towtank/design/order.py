@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
+from towtank.design.designed import Designed
 from towtank.design.plan import PlannedRun, Treatment
 
 
@@ -71,7 +72,7 @@ def ordered_runs(
     return tuple(runs)
 
 
-def plot_key(treatment: Treatment) -> str:
+def plot_key(treatment: Designed) -> str:
     """Name what stays deployed: the deployment with the levels filled into it."""
     return f"{treatment.spec.deployment_name} {treatment.spec.deployment.model_dump_json()}"
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence as SequenceType
+from dataclasses import dataclass, field, replace
 
 from towtank.design.context import FileContext
 from towtank.design.experiment_file import DeployFile, FixtureFile
 from towtank.design.model import Deploy, Fixture
 from towtank.design.plugin_section import named_model
-from towtank.design.problems import listing
-from towtank.design.tree import Mapping, Node
-from towtank.design.validation import Path, joined, validated
+from towtank.design.problems import Problems, listing
+from towtank.design.tree import Entry, Mapping, Node, has_unknown
+from towtank.design.validation import Path, joined, lies_in, validated
 from towtank.fields import Model
 from towtank.platforms import registry
 from towtank.spelling import nearest_name
@@ -18,11 +19,23 @@ from towtank.spelling import nearest_name
 
 @dataclass(frozen=True)
 class Deployed:
-    """A deployment of the file: the platform's model, and how long it lives."""
+    """A deployment of the file: the platform's model, and how long it lives.
+
+    Parameters
+    ----------
+    model : Model
+    deploy : str or None
+        None when what the file says of it is wrong.
+    is_exact : bool
+        The model holds all that is written; else only the parts of it whose form is right.
+    files : dict or None
+        Files that it is made of, with their SHA-256; None when something is wrong with them.
+    """
 
     model: Model
-    deploy: Deploy
-    files: dict[str, str] = field(default_factory=dict)
+    deploy: Deploy | None
+    is_exact: bool = True
+    files: dict[str, str] | None = field(default_factory=dict)
 
     def target_names(self) -> tuple[str, ...]:
         """Targets that steps can name; every platform's model says them."""
@@ -38,14 +51,47 @@ class Deployed:
 
 
 def read_deployment(node: Node, path: Path, context: FileContext) -> Deployed | None:
-    """Validate one expanded deployment; None when it has problems."""
+    """Validate one expanded deployment; None when too much is wrong to say anything more of it."""
     if not isinstance(node, Mapping):
         context.problems.add(node.place, joined(path), "allowed is a mapping that begins with `platform:`")
         return None
     own = tuple(DeployFile.model_fields)
     beside = validated(DeployFile, node.only(set(own)), path, context.holder(path), context.problems)
-    model = _platform_model(node.without(*own), path, own, context)
-    return None if beside is None or model is None else Deployed(model, beside.deploy)
+    deploy = None if beside is None else beside.deploy
+    part = node.without(*own)
+    found = Problems()
+    model = _platform_model(part, path, own, replace(context, problems=found))
+    context.problems.take(found)
+    if model is not None:
+        return Deployed(model, deploy)
+    rest = _sound_part(part, path, [problem.path for problem in found.sorted()])
+    model = None if rest is None else _platform_model(rest, path, own, replace(context, problems=Problems()))
+    return None if model is None else Deployed(model, deploy, is_exact=False)
+
+
+def _sound_part(node: Mapping, path: Path, doubtful: SequenceType[str]) -> Mapping | None:
+    """A deployment without what is wrong in it: keys, or single entries of them such as one of several components.
+
+    None where all of it is wrong, or nothing is left out.
+    """
+    entries: dict[str, Entry] = {}
+    for key, entry in node.entries.items():
+        inner = entry.node
+        if isinstance(inner, Mapping) and joined((*path, key)) not in doubtful:
+            kept = {
+                name: one
+                for name, one in inner.entries.items()
+                if not _is_wrong(doubtful, (*path, key, name)) and not has_unknown(one.node)
+            }
+            inner = inner if len(kept) == len(inner.entries) else replace(inner, entries=kept)
+        elif _is_wrong(doubtful, (*path, key)) or has_unknown(inner):
+            continue
+        entries[key] = entry if inner is entry.node else replace(entry, node=inner)
+    return replace(node, entries=entries) if entries != node.entries else None
+
+
+def _is_wrong(doubtful: SequenceType[str], path: Path) -> bool:
+    return any(lies_in(one, path) for one in doubtful)
 
 
 def read_fixture(node: Node, path: Path, context: FileContext) -> Fixture | None:

@@ -79,6 +79,12 @@ class Problems:
             return
         self._found[key] = Problem(place.file, place.line, place.column, path, message, hint)
 
+    def take(self, others: Problems) -> None:
+        """Keep the problems of another collection too."""
+        for (place, message), problem in others._found.items():
+            self.add(place, problem.path, message, problem.hint)
+        self.not_kept += others.not_kept
+
     def __bool__(self) -> bool:
         return bool(self._found)
 

@@ -17,7 +17,6 @@ from typing import IO
 
 from towtank.design.load_model import Functions, OpenLoad, Recorded, Trace
 from towtank.design.load_shape import LONGEST_S
-from towtank.design.model import Workload
 from towtank.design.problems import Place, Problems, shown
 from towtank.design.tree import Mapping, Node, Scalar
 from towtank.units import format_duration, parse_number
@@ -52,21 +51,19 @@ def trace_name(workload: Mapping) -> Scalar | None:
     return node if isinstance(node, Scalar) else None
 
 
-def with_trace(workload: Workload, path: Path, shown_as: str, problems: Problems) -> Workload | None:
-    """Give a workload what the file of its trace holds; None when something is wrong in it, which is said.
+def with_trace(load: OpenLoad, path: Path, shown_as: str, problems: Problems) -> OpenLoad | None:
+    """Give a load what the file of its trace holds; None when something is wrong in it, which is said.
 
     Parameters
     ----------
-    workload : Workload
-        Of open load with a trace.
+    load : OpenLoad
+        With a trace.
     path : Path
     shown_as : str
         The file as the user knows it.
     problems : Problems
     """
-    load = workload.load
-    assert isinstance(load, OpenLoad)  # noqa: S101 - only open load has a trace
-    assert load.trace is not None  # noqa: S101
+    assert load.trace is not None  # noqa: S101 - only then it is called
     try:
         recorded = read_trace(path, load.trace, load.duration)
     except _WrongError as wrong:
@@ -75,8 +72,7 @@ def with_trace(workload: Workload, path: Path, shown_as: str, problems: Problems
     except OSError as error:
         problems.add(Place(shown_as), "", f"the trace cannot be read: {error.strerror or error}")
         return None
-    with_it = load.model_copy(update={"trace": load.trace.with_recorded(recorded)})
-    return workload.model_copy(update={"load": with_it})
+    return load.model_copy(update={"trace": load.trace.with_recorded(recorded)})
 
 
 def read_trace(path: Path, trace: Trace, duration_s: float | None = None) -> Recorded:

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
-from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 from towtank.design.context import FileContext
-from towtank.design.driver_section import read_driver
+from towtank.design.designed import OutlineSpec
 from towtank.design.expansion import Expansion
 from towtank.design.factors import Levels
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
 from towtank.design.journey import requests_of
-from towtank.design.load_checks import check_workload
 from towtank.design.load_shape import measured_s
-from towtank.design.model import Feed, Fixture, Reset, TreatmentSpec, Workload
+from towtank.design.model import Feed, Fixture, Generator, Reset, TreatmentSpec, Workload
 from towtank.design.named_files import NamedFiles
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
 from towtank.design.problems import Problems, listing, nearest
 from towtank.design.run_sections import SECTIONS
-from towtank.design.trace_files import trace_name, with_trace
 from towtank.design.tree import UNKNOWN, Entry, Mapping, Node, Scalar, Sequence
-from towtank.design.validation import Path, joined, validated
+from towtank.design.validation import Path, joined
+from towtank.design.workload_section import Driven, read_workload
 from towtank.units import format_duration
 
 SIDE_BY_SIDE = "+"
@@ -50,12 +49,20 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Driven:
-    """A workload of the file: the model, and the tree that it was made from."""
+class Drivable:
+    """Workloads that are right and run at the same time: the engine can be asked about them, whatever else is wrong.
 
-    model: Workload | ForeignWorkload
-    node: Mapping
-    files: dict[str, str] = field(default_factory=dict)
+    Parameters
+    ----------
+    workloads : dict
+    deployment : model or None
+        What they are driven against; None when it is wrong, or does not go together with them.
+    generator : Generator
+    """
+
+    workloads: dict[str, Workload]
+    deployment: Any
+    generator: Generator
 
 
 class Sections:
@@ -80,37 +87,71 @@ class Sections:
         self._files = NamedFiles(library, self._context)
         self._expansion = Expansion(problems, unusable)
         self._done: dict[tuple[object, ...], object] = {}
+        self._drivable: dict[tuple[object, ...], Drivable] = {}
+
+    @property
+    def drivable(self) -> tuple[Drivable, ...]:
+        """What the engine can be asked about, of the treatments so far."""
+        return tuple(self._drivable.values())
 
     def specification(self, parts: Parts, levels: Levels) -> TreatmentSpec | None:
         """Everything that one treatment needs; None when something is wrong with it."""
         values: Levels = {"deployment": parts.deployment, "workload": parts.drive, **levels}
-        deployment = self._named("deployments", parts.deployment, values, self._deployed)
+        deployment = self._deployment(parts.deployment, values)
         driven = {name: self.workload(name, {**values, "workload": name}) for name in parts.workloads}
-        workloads = {name: one for name, one in driven.items() if one is not None}
+        found = {name: one for name, one in driven.items() if one is not None}
+        fits = [self._fits(parts.deployment, name, deployment, one) for name, one in found.items()]
+        workloads = {name: one.model for name, one in found.items() if one.model is not None}
+        beside = self._check_side_by_side({name: found[name] for name in workloads})
         fixtures = self.fixtures(values)
         options = self.options(values)
-        if deployment is None or len(workloads) < len(driven) or fixtures is None or options is None:
+        if len(workloads) < len(driven) or not beside:
             return None
-        for name, one in workloads.items():
-            self._check_together(parts.deployment, name, deployment, one)
-        if not self._check_side_by_side(workloads):
+        self._note_drivable(workloads, deployment if all(fits) else None, options)
+        if deployment is None or deployment.files is None or deployment.deploy is None or not all(fits):
+            return None
+        if not deployment.is_exact or fixtures is None or options is None:
             return None
         reset = options.pop("reset", None)
         first, *others = workloads
-        files = [deployment.files, *(one.files for one in workloads.values())]
+        files = [deployment.files, *(one.files for one in found.values())]
         return TreatmentSpec(
             deployment_name=parts.deployment,
             workload_name=first,
             deployment=deployment.model,
             deploy=deployment.deploy,
-            workload=workloads[first].model,
-            beside={name: workloads[name].model for name in others},
+            workload=workloads[first],
+            beside={name: workloads[name] for name in others},
             files={name: digest for some in files for name, digest in some.items()},
             fixtures=fixtures,
             reset=reset if isinstance(reset, Reset) else None,
             reset_stated=reset is not None,
             **options,
         )
+
+    def outline(self, parts: Parts, levels: Levels) -> OutlineSpec | None:
+        """How a treatment is deployed, whatever else is wrong with it; None when that is wrong too."""
+        found = self._deployment(
+            parts.deployment, {"deployment": parts.deployment, "workload": parts.drive, **levels}
+        )
+        if found is None or not found.is_exact or found.deploy is None:
+            return None
+        return OutlineSpec(parts.deployment, found.model, found.deploy)
+
+    def _note_drivable(
+        self,
+        workloads: MappingType[str, Workload | ForeignWorkload],
+        deployment: Deployed | None,
+        options: MappingType[str, object] | None,
+    ) -> None:
+        ours = {name: one for name, one in workloads.items() if isinstance(one, Workload)}
+        if len(ours) < len(workloads):  # the journey is a script's
+            return
+        generator = options.get("generator") if options is not None else None
+        exact = deployment.model if deployment is not None and deployment.is_exact else None
+        key = (*(id(one) for one in ours.values()), id(exact), id(generator))
+        asked = generator if isinstance(generator, Generator) else Generator()
+        self._drivable.setdefault(key, Drivable(ours, exact, asked))
 
     def survey(self, some: Levels) -> None:
         """Check every part once, also those that no treatment uses.
@@ -127,7 +168,7 @@ class Sections:
             **some,
         }
         for name in names("deployments"):
-            self._named("deployments", name, {**first, "deployment": name}, self._deployed)
+            self._deployment(name, {**first, "deployment": name})
         for name in names("workloads"):
             self.workload(name, {**first, "workload": name})
         self.fixtures(first)
@@ -152,6 +193,10 @@ class Sections:
         node = holder.get(name) if isinstance(holder, Mapping) else None
         return None if node is None else self._once((section, name), node, (section, name), values, read)
 
+    def _deployment(self, name: str, values: Levels) -> Deployed | None:
+        """One deployment, with the files that it names."""
+        return self._named("deployments", name, values, self._deployed)
+
     def fixtures(self, values: Levels) -> dict[str, Fixture] | None:
         """All fixtures; None when one has problems."""
         holder = self._context.root.get("fixtures")
@@ -160,7 +205,7 @@ class Sections:
         if not isinstance(holder, Mapping):
             self._context.problems.add(holder.place, "fixtures", "allowed is a mapping: fixture → what it is")
             return None
-        built = {name: self._named("fixtures", name, values, read_fixture) for name in holder.entries}
+        built = {name: self._named("fixtures", name, values, self._fixture) for name in holder.entries}
         found = {name: fixture for name, fixture in built.items() if fixture is not None}
         return found if len(found) == len(built) else None
 
@@ -190,17 +235,20 @@ class Sections:
         if deployed is None:
             return None
         before = len(context.problems)
-        files = self._files.of_deployment(deployed.model, node, path)
-        return replace(deployed, files=files) if len(context.problems) == before else None
+        files = self._files.of_deployment(deployed.model, node, path, is_exact=deployed.is_exact)
+        return replace(deployed, files=files if len(context.problems) == before else None)
+
+    def _fixture(self, node: Node, path: Path, context: FileContext) -> Fixture | None:
+        """A fixture, with what its deployment starts."""
+        fixture = read_fixture(node, path, context)
+        before = len(context.problems)
+        if fixture is not None and fixture.deployment is not None:
+            self._files.check_programs(fixture.deployment, node, path)
+        return fixture if len(context.problems) == before else None
 
     def _driven(self, node: Node, path: Path, context: FileContext) -> Driven | None:
         """A workload with the files that it names."""
-        driven = _read_workload(node, path, context, self._library)
-        if driven is None:
-            return None
-        before = len(context.problems)
-        files = self._files.of(driven.model, driven.node, path)
-        return replace(driven, files=files) if len(context.problems) == before else None
+        return read_workload(node, path, context, self._library, self._files)
 
     def _with_journey(self, node: Mapping, name: str, values: Levels) -> Mapping:
         journey = node.get("journey")
@@ -256,7 +304,8 @@ class Sections:
                         "put both into one script, or let the engine drive both",
                     )
                 continue
-            for feed, rows in one.model.feeds.items():
+            feeds = one.model.feeds if one.model is not None else {}
+            for feed, rows in feeds.items():
                 first, known = holders.setdefault(feed, (name, rows))
                 if known != rows:
                     path: Path = ("workloads", name, "feeds", feed)
@@ -268,12 +317,17 @@ class Sections:
                     )
         return len(self._context.problems) == before
 
-    def _check_together(self, name: str, driven: str, deployment: Deployed, workload: Driven) -> None:
-        """Steps go to targets that the deployment has; it uses fixtures that exist."""
+    def _fits(self, name: str, driven: str, deployment: Deployed | None, workload: Driven) -> bool:
+        """Whether steps go to targets that the deployment has, and it uses fixtures that exist; said where not."""
         key = ("together", id(deployment), id(workload))
-        if key in self._done:
-            return
-        self._done[key] = True
+        if key not in self._done:
+            before = len(self._context.problems)
+            if deployment is not None and deployment.is_exact:
+                self._check_together(name, driven, deployment, workload)
+            self._done[key] = len(self._context.problems) == before
+        return bool(self._done[key])
+
+    def _check_together(self, name: str, driven: str, deployment: Deployed, workload: Driven) -> None:
         path: Path = ("deployments", name)
         for fixture in deployment.fixture_names():
             if fixture not in self._context.names("fixtures"):
@@ -286,8 +340,9 @@ class Sections:
         rotate = workload.node.get("rotate")
         for index, target in enumerate(rotate.items if isinstance(rotate, Sequence) else ()):
             self._check_known(target, ("workloads", driven, "rotate", index), name, known)
+        rotates = rotate is not None or not workload.says("rotate")
         for request, here in requests_of(journey, ("workloads", driven, "journey")):
-            if rotate is None or request.get("target") is not None:
+            if workload.is_sound(here) and (not rotates or request.get("target") is not None):
                 self._check_target(request, here, name, known)
 
     def _check_target(self, request: Mapping, path: Path, deployment: str, known: tuple[str, ...]) -> None:
@@ -315,28 +370,3 @@ class Sections:
 def _window(measured: tuple[float, float]) -> str:
     start, end = measured
     return f"from {format_duration(start)} to {format_duration(end)}"
-
-
-def _read_workload(node: Node, path: Path, context: FileContext, library: Library) -> Driven | None:
-    if isinstance(node, Mapping) and "driver" in node.entries:
-        foreign = read_driver(node, path, context)
-        return None if foreign is None else Driven(foreign, node)
-    model = validated(Workload, node, path, context.holder(path), context.problems)
-    if model is not None and isinstance(node, Mapping):
-        model = _traced(model, node, path, context, library)
-    if model is None or not isinstance(node, Mapping):
-        return None
-    before = len(context.problems)
-    check_workload(node, model, path, context.problems)
-    return Driven(model, node) if len(context.problems) == before else None
-
-
-def _traced(
-    model: Workload, node: Mapping, path: Path, context: FileContext, library: Library
-) -> Workload | None:
-    """Read the trace that a workload names, if it names one: checks and forecast go by what is in it."""
-    name = trace_name(node)
-    if name is None:
-        return model
-    real = library.find(name.text, name.place, joined((*path, "load", "trace", "file")))
-    return None if real is None else with_trace(model, real, library.shown(real), context.problems)

@@ -96,3 +96,8 @@ def scalars(node: Node) -> Iterator[Scalar]:
     else:
         for entry in node.entries.values():
             yield from scalars(entry.node)
+
+
+def has_unknown(node: Node) -> bool:
+    """Whether some value in a tree cannot be worked out; that has been said where it stands."""
+    return any(scalar.value is UNKNOWN for scalar in scalars(node))

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from towtank.design.problems import Place, Problems, listing, nearest, shown
-from towtank.design.tree import UNKNOWN, Mapping, Node, Scalar, Sequence, plain, scalars
+from towtank.design.tree import Mapping, Node, Scalar, Sequence, has_unknown, plain
 
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]
@@ -49,6 +49,12 @@ def joined(path: Iterable[str | int]) -> str:
     return text.removeprefix(".")
 
 
+def lies_in(problem: str, path: Iterable[str | int]) -> bool:
+    """Whether the key path of a problem is that of a part, or of something in it."""
+    here = joined(path)
+    return problem == here or problem.startswith((f"{here}.", f"{here}["))
+
+
 def validated(  # noqa: PLR0917 - every part is checked with the same five
     model: type[M], node: Node, path: Path, holder: Place, problems: Problems, also_known: Iterable[str] = ()
 ) -> M | None:
@@ -81,15 +87,11 @@ def validated(  # noqa: PLR0917 - every part is checked with the same five
         as_text |= wanted
     for found in errors:
         spot = _locate(model, node, found["loc"], path, holder)
-        if found["type"] not in ("missing", "extra_forbidden") and _has_unknown(spot.node):
+        if found["type"] not in ("missing", "extra_forbidden") and has_unknown(spot.node):
             continue  # what cannot be worked out has been said where it stands
         beside = tuple(also_known) if len(spot.path) == len(path) + 1 else ()
         _say(found, spot, problems, beside)
     return None
-
-
-def _has_unknown(node: Node) -> bool:
-    return any(scalar.value is UNKNOWN for scalar in scalars(node))
 
 
 def _text_wanted(node: Node, errors: Iterable[ErrorDetails]) -> Iterable[Path]:

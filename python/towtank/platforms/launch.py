@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from towtank.errors import PlatformError
 from towtank.platforms import placeholders
@@ -189,33 +188,3 @@ def _instance_values(item: Planned, everyone: Sequence[Planned]) -> dict[str, st
 def inherited() -> dict[str, str]:
     """The part of our own environment that instances get."""
     return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
-
-
-def program_problem(component: Component, root: Path | None) -> str | None:
-    """Say what is wrong with the program of a command, as far as that can be known before starting it."""
-    program = component.command[0]
-    if program == "python" or placeholders.names(program) or placeholders.names(component.cwd):
-        return None
-    if "/" in program:
-        if root is None:
-            return None
-        path = root / component.cwd / program
-        return _executable_problem(program, path)
-    search = component.env.get("PATH", os.environ.get("PATH", os.defpath))
-    if placeholders.names(search) or any(_is_program(Path(folder) / program) for folder in search.split(":")):
-        return None
-    return f"the program {program!r} is not in PATH ({search})"
-
-
-def _executable_problem(program: str, path: Path) -> str | None:
-    if not path.is_file():
-        return f"the program {program!r} is not there (looked at {path})"
-    return (
-        None
-        if os.access(path, os.X_OK)
-        else f"the program {program!r} cannot be executed; try `chmod +x {path}`"
-    )
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)

@@ -10,7 +10,6 @@ from towtank.errors import MachineError
 from towtank.load.binary import find_engine
 from towtank.platforms import guard, ports
 from towtank.platforms.base import DeployContext
-from towtank.platforms.launch import program_problem
 from towtank.platforms.local_config import Component, LocalConfig
 from towtank.platforms.local_deployment import LocalDeployment
 from towtank.platforms.masking import Secrets, missing_secrets
@@ -50,10 +49,8 @@ class LocalPlatform:
 
 
 def _problems(component: Component, root: Path | None) -> Sequence[str]:
-    found: list[str] = []
-    program = program_problem(component, root)
-    if program:
-        found.append(program)
+    # Its script and its working folder are made by a command that runs before, perhaps.
+    found = [one.words for one in component.missing(root) if one.keys == ("command", 0)]
     for port in component.ports():
         problem = ports.fixed_port_problem(port)
         if problem:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from towtank.fields import Cores, Duration, Model, Size, Slug, Whole
 from towtank.platforms import placeholders
+from towtank.platforms.local_programs import Missing, missing
 from towtank.platforms.readiness import Ready
 from towtank.platforms.transport import Tls, Transport
 
@@ -175,6 +177,10 @@ class Component(ProcessSettings):
         yield self.cwd
         yield from super().templates()
 
+    def missing(self, root: Path | None) -> Iterator[Missing]:
+        """What its command needs and is not there, as far as that can be known before it is started."""
+        yield from missing(self.command, self.cwd, self.env, root)
+
     def ports(self) -> range:
         """Fixed ports; empty when free ones are taken."""
         return range(0) if self.port is None else range(self.port, self.port + self.replicas)
@@ -260,6 +266,12 @@ class LocalConfig(ProcessSettings):
         for name, component in self.resolved().items():
             if component.tls is not None:
                 yield ("components", name, "tls") if self.components else ("tls",), component.tls
+
+    def missing_programs(self, root: Path) -> Iterator[Missing]:
+        """What the commands need and is not there, with the key path in the deployment."""
+        for name, component in self.resolved().items():
+            for one in component.missing(root):
+                yield one.below("components", name) if self.components else one
 
     def _dotted(self, kind: str) -> tuple[str, ...]:
         texts = (text for component in self.resolved().values() for text in component.templates())

@@ -176,3 +176,68 @@ def test_one_claim_is_said_as_one(primary, said):
     plan = make_plan(primary=primary)
     decides = power_of(plan.experiment, plan.experiment.answer, plan.treatments)
     assert _decision(plan, decides)[0] == said
+
+
+LOCAL = """\
+experiment: local
+question: Does it start?
+repetitions: 2
+deployments:
+  a:
+    platform: local
+    components:
+      web: {command: [no-such-program-anywhere, --port, "{port}"]}
+      api: {command: "python api.py --port {port}"}
+workloads:
+  w:
+    load: {model: open, rate: 10/s, duration: 10s}
+    journey: {steps: [{name: home, target: web}]}
+"""
+
+
+def test_programs_that_are_not_there_are_told_with_their_place(tmp_path, engine):
+    path = tmp_path / "experiment.yaml"
+    path.write_text(LOCAL)
+    done = towtank("plan", path, TOWTANK_ENGINE=str(engine))
+    assert done.returncode == 3
+    assert (
+        f"{path}:9:22: deployments.a.components.api.command[1]: the script 'api.py' is not there"
+        in done.stderr
+    )
+    (tmp_path / "api.py").write_text("")
+    done = towtank("plan", path, TOWTANK_ENGINE=str(engine))
+    assert done.returncode == 0, done.stderr
+    note = f"note: `run` would fail on this machine: {path}:8:23: the program 'no-such-program-anywhere' is not in PATH"
+    assert note in done.stdout
+    assert done.stdout.count("would fail") == 1
+
+
+def test_a_script_that_a_command_may_make_before_is_a_note(tmp_path, engine):
+    path = tmp_path / "experiment.yaml"
+    path.write_text(LOCAL + "fixtures: {build: {prepare: {run: make api.py}}}\nreset: none\n")
+    done = towtank("plan", path, TOWTANK_ENGINE=str(engine))
+    assert done.returncode == 0, done.stderr
+    assert f"{path}:9:22: the script 'api.py' is not there" in done.stdout
+    assert "unless a command of the experiment makes it before" in done.stdout
+
+
+def test_what_the_engine_finds_is_said_beside_everything_else(tmp_path, engine):
+    """A wrong name of the experiment and another workload of wrong form do not hide what the engine refuses."""
+    folder = shutil.copytree(DATA / "full", tmp_path / "full")
+    journey, path = folder / "journeys" / "wiki.yaml", folder / "experiment.yaml"
+    journey.write_text(journey.read_text("utf-8").replace("{{ random_hex(100) }}", "bad-template"), "utf-8")
+    text = path.read_text("utf-8")
+    for old, new in (
+        ("experiment: wiki-backends", "experiment: wiki backends"),
+        ("[200, 3xx]", "[200, 7xx]"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text, "utf-8")
+    for command in ("plan", "run"):
+        done = towtank(command, folder, TOWTANK_ENGINE=str(engine))
+        assert done.returncode == 3
+        assert done.stderr.count("the engine says: unknown: nix") == 1
+        assert f"{path}:2:13: experiment: found 'wiki backends'" in done.stderr
+        assert "workloads.reads.journey.steps[0].expect.status[1]: found '7xx'" in done.stderr
+        assert len(done.stderr.splitlines()) == 3

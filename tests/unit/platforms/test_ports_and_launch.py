@@ -113,20 +113,3 @@ def test_run_values_serve_hooks_too(context: DeployContext) -> None:
     values = launch.run_values(context)
     assert values["fixture.db"] == str(context.fixtures["db"])
     assert set(values) == {"data", "root", "python", "fixture.db"}
-
-
-def test_programs_are_looked_for_as_the_guard_will(tmp_path: Path) -> None:
-    def problem(**keys: object) -> str | None:
-        component = LocalConfig.model_validate({"platform": "local", **keys}).resolved()["app"]
-        return launch.program_problem(component, tmp_path)
-
-    script = tmp_path / "serve.sh"
-    script.write_text("#!/bin/sh\n")
-    assert "cannot be executed; try `chmod +x" in str(problem(command="./serve.sh"))
-    script.chmod(0o755)
-    assert problem(command="./serve.sh") is None
-    assert problem(command="serve.sh", env={"PATH": str(tmp_path)}) is None
-    assert "not in PATH" in str(problem(command="serve.sh"))
-    assert "is not there" in str(problem(command="./other.sh"))
-    assert problem(command="python") is None
-    assert problem(command="{fixture.x}/bin/a") is None, "known only when it is made"
