@@ -72,8 +72,8 @@ class FrameRead:
 
 _STAND_INS = {"experiment": "unnamed", "question": "unasked"}
 """For checks of a design that has no good name yet."""
-_HANGS_ON = ("answer", "repetitions", "order")
-"""Keys that checks of the design go by."""
+_HANGS_ON = ("repetitions", "order")
+"""Keys that all checks of the design go by."""
 
 
 def read_frame(root: Mapping, factors: dict[str, Factor], problems: Problems) -> FrameRead:
@@ -98,8 +98,10 @@ def read_frame(root: Mapping, factors: dict[str, Factor], problems: Problems) ->
     problems.take(found)
     if sure is None or any(lies_in(path, (key,)) for path in wrong for key in _HANGS_ON):
         return FrameRead(None, None)
-    levels = {name: tuple(factor.levels) for name, factor in factors.items()}
-    sure = sure.model_copy(update={"factors": levels})
+    known: dict[str, object] = {"factors": {name: tuple(factor.levels) for name, factor in factors.items()}}
+    if any(lies_in(path, ("answer",)) for path in wrong):
+        return FrameRead(None, sure.model_copy(update={**known, "answer": None}))
+    sure = sure.model_copy(update=known)
     return FrameRead(sure if spec is not None else None, sure)
 
 

@@ -169,10 +169,14 @@ class Sections:
         }
         for name in names("deployments"):
             self._deployment(name, {**first, "deployment": name})
-        for name in names("workloads"):
-            self.workload(name, {**first, "workload": name})
         self.fixtures(first)
-        self.options(first)
+        options = self.options(first)
+        noted = {id(one) for drivable in self.drivable for one in drivable.workloads.values()}
+        for name in names("workloads"):
+            found = self.workload(name, {**first, "workload": name})
+            model = None if found is None or id(found.model) in noted else found.model
+            if model is not None and self._context.problems:  # which keep treatments from using it, perhaps
+                self._note_drivable({name: model}, None, options)
 
     # --- one part at a time ---
 
@@ -236,6 +240,10 @@ class Sections:
             return None
         before = len(context.problems)
         files = self._files.of_deployment(deployed.model, node, path, is_exact=deployed.is_exact)
+        for fixture in deployed.fixture_names():
+            if fixture not in context.names("fixtures"):
+                place = context.place_of(path, f"{{fixture.{fixture}}}")
+                context.unknown_fixture(fixture, place, joined(path))
         return replace(deployed, files=files if len(context.problems) == before else None)
 
     def _fixture(self, node: Node, path: Path, context: FileContext) -> Fixture | None:
@@ -318,7 +326,7 @@ class Sections:
         return len(self._context.problems) == before
 
     def _fits(self, name: str, driven: str, deployment: Deployed | None, workload: Driven) -> bool:
-        """Whether steps go to targets that the deployment has, and it uses fixtures that exist; said where not."""
+        """Whether steps go to targets that the deployment has; said where not."""
         key = ("together", id(deployment), id(workload))
         if key not in self._done:
             before = len(self._context.problems)
@@ -328,11 +336,6 @@ class Sections:
         return bool(self._done[key])
 
     def _check_together(self, name: str, driven: str, deployment: Deployed, workload: Driven) -> None:
-        path: Path = ("deployments", name)
-        for fixture in deployment.fixture_names():
-            if fixture not in self._context.names("fixtures"):
-                place = self._context.place_of(path, f"{{fixture.{fixture}}}")
-                self._context.unknown_fixture(fixture, place, joined(path))
         journey = workload.node.get("journey")
         if not isinstance(journey, Mapping):
             return

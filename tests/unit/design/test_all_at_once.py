@@ -213,3 +213,30 @@ def test_a_draft_offers_what_the_engine_can_be_asked_about(tmp_path):
     assert [known.deployment is None for known in read_draft(path).drivable] == [True, False]
     path.write_text(FILE.replace("path: /a", "path: a"))
     assert read_draft(path).drivable == ()
+    path.write_text(FILE.replace("deployment: [a, b]", "deployment: [c]"))
+    assert [known.deployment for known in read_draft(path).drivable] == [None], "no treatment is certain"
+
+
+def test_a_workload_that_no_treatment_uses_is_not_driven(tmp_path):
+    path = tmp_path / "experiment.yaml"
+    unused = "  unused:" + FILE.partition("  w:")[2]
+    path.write_text(FILE.replace("[a, b]}", "[a, b], workload: [w]}") + unused)
+    draft = read_draft(path)
+    assert draft.plan is not None
+    assert [list(known.workloads) for known in draft.drivable] == [["w"], ["w"]]
+
+
+def test_a_wrong_answer_hides_nothing_of_the_rest_of_the_design(said):
+    wrong = ("primary: [p95]", "primary: [speed]")
+    assert sorted(paths(said(wrong, ('2"}}', '2"}, deploy: once}')))) == ["answer.primary[0]", "reset"]
+    assert sorted(paths(said(wrong, ("repetitions: 3", "repetitions: 9000")))) == [
+        "answer.primary[0]",
+        "repetitions",
+    ]
+
+
+def test_unknown_fixtures_are_said_though_no_treatment_is_certain(said):
+    local = "{platform: local, command: 'cat {fixture.nix}'}"
+    old = '{platform: external, targets: {shop: "http://127.0.0.1:1", wiki: "http://127.0.0.1:2"}}'
+    found = said((old, local), ("[a, b]", "[c]"))
+    assert sorted(paths(found)) == ["deployments.a", "factors.deployment"]

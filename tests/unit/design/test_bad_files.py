@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import re
 import resource
 import shutil
@@ -65,6 +67,32 @@ def test_problems_of(case, tmp_path, monkeypatch):
     found = [str(problem).removeprefix("experiment.yaml:") for problem in caught.value.problems]
     assert found == case.problems
     assert caught.value.exit_code is ExitCode.BAD_FILE
+
+
+def alone(case, folder):
+    """Problems of one case; texts of lines elsewhere may move."""
+    with pytest.raises(DesignError) as caught:
+        load_plan(changed(folder, case.old, case.new))
+    return {(p.path, re.sub(r"line \d+", "line …", p.message)) for p in caught.value.problems}
+
+
+def test_two_mistakes_have_no_problem_that_neither_has_alone(tmp_path):
+    """In 30 pairs of kinds; what changes which treatments there are may rightly have others."""
+    design = ("factors", "exclude", "include", "answer", "treatments")
+    cases = [case for case in CASES if not any(word in line for line in case.problems for word in design)]
+    text = FULL.joinpath("experiment.yaml").read_text("utf-8")
+    pairs = [
+        (one, two)
+        for one, two in itertools.combinations(cases, 2)
+        if two.old in text.replace(one.old, one.new, 1)
+        and text.replace(one.old, one.new, 1).replace(two.old, two.new, 1)
+        == text.replace(two.old, two.new, 1).replace(one.old, one.new, 1)
+    ]
+    assert len(pairs) > 1_000
+    for one, two in random.Random(11).sample(pairs, 30):
+        both = Case("both", text, text.replace(one.old, one.new, 1).replace(two.old, two.new, 1), [])
+        more = alone(both, tmp_path) - alone(one, tmp_path) - alone(two, tmp_path)
+        assert not more, (one.name, two.name)
 
 
 def test_the_unchanged_file_is_good():
