@@ -58,7 +58,7 @@ test-kill: setup ## kill -9 of everything at random moments, disk full, starved 
 
 test-slow: setup ## what is too slow for `make test` (≤ 15 min)
 	tools/system-packages.sh test
-	tools/peers.sh k6 locust
+	tools/peers.sh k6 locust toxiproxy-server
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	timeout 900 $(PYTEST) tests -m "slow and not kill and not statistical"
 

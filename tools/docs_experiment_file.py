@@ -48,7 +48,7 @@ touches nothing.*
 ### `${{{{ … }}}}`: values that depend on factors
 
 Worked out when the plan is made, for each treatment, in deployments, workloads, fixtures, `prepare`, `reset`,
-`settle`, `observe`, `generator` and `slo`. Names are factors (and `deployment`, `workload`); there are numbers,
+`settle`, `observe`, `faults`, `generator` and `slo`. Names are factors (and `deployment`, `workload`); there are numbers,
 `'text'`, `true`, `false`, `+ - * / // %`, comparisons, `and or not`, `a if c else b`, and
 
 {functions}
@@ -80,8 +80,8 @@ language, for journeys: it is worked out for each request.
 - **`reset`** must be written, be it `none`, where a deployment outlives a run or a fixture exists. Its copies are
   read from the experiment's folder, `{{data}}` or a fixture, and written to `{{data}}` or a fixture.
 - **Profiles** change sizes and places: `repetitions`, levels of existing factors (with `exclude` and `include` for
-  them), existing deployments, workloads and fixtures, `prepare`, `reset`, `settle`, `observe`, `generator`,
-  `max_invalid_repeats`. Mappings are merged key by key, everything else is replaced. They cannot touch `question`,
+  them), existing deployments, workloads and fixtures, `prepare`, `reset`, `settle`, `observe`, `faults`,
+  `generator`, `max_invalid_repeats`. Mappings are merged key by key, everything else is replaced. They cannot touch `question`,
   `answer`, `order`, `seed`, `slo`, which deployments and workloads are compared, a journey, or a load model.
 - Results may stand side by side only when nothing changed that matters. The wording of `question`,
   `max_invalid_repeats` and the name of a profile do not; everything else does, `answer` and `repetitions` too: a
@@ -98,6 +98,7 @@ For `answer.primary`, `repetitions.until` and `slo`; bounds in `slo` carry the u
 _SHORT = {
     "deployments": "mapping: name → [deployment](#deployments)",
     "fixtures": "mapping: name → [fixture](#fixtures)",
+    "faults": "list of [faults](#faults)",
     "observe": "list of names, or of [name: options](#telemetry)",
     "primary": "list of [response variables](#response-variables)",
     "until": "mapping: [response variable](#response-variables) → share",
@@ -150,6 +151,7 @@ def _sections(definitions: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
                       "CloudEvent", "Choose", "Option", "Once", "Group", "Repeat", "Repetition", "If", "Condition",
                       "Pause", "UniformThink", "ExponentialThink", "LognormalThink"]),
         ("Around a run", ["Hook", "Reset", "Copy", "Settle", "SettleUntil", "Generator", "Dns"]),
+        ("Faults", [n for n in left if n.endswith("Fault")]),
         ("Telemetry", [n for n in left if n.endswith("Source")]),
         ("Profiles", ["ProfileFile"]),
     ]  # fmt: skip

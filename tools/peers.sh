@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the peers that `make bench-peers` measures beside the engine, from package registries only, each version pinned:
 #   Debian      wrk, hey, h2load (nghttp2-client), nginx (as root; otherwise it says what is missing)
-#   Go modules  k6, vegeta          crates  oha          PyPI  locust, in a virtual environment of its own
+#   Go modules  k6, vegeta, toxiproxy-server (faults on edges)          crates  oha          PyPI  locust, in a virtual environment of its own
 # They go to .peers/ (git-ignored; TOWTANK_PEERS names another folder) and are not installed twice. What cannot be had is said
 # and left out of the benchmarks; that is not a failure. wrk2 is in none of these registries, so it is not measured.
 # With names (`tools/peers.sh k6 locust`) only these are installed.
@@ -9,6 +9,7 @@ set -uo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 PEERS="$(realpath -m "${TOWTANK_PEERS:-$ROOT/.peers}")"
+TOXIPROXY_VERSION="${TOXIPROXY_VERSION:-v2.12.0}"
 K6_VERSION="${K6_VERSION:-v2.2.0}"
 VEGETA_VERSION="${VEGETA_VERSION:-v12.13.0}"
 OHA_VERSION="${OHA_VERSION:-1.16.0}"
@@ -43,7 +44,7 @@ from_go() {
   unpacked="$(go mod download -json "$2" | sed -nE 's/^\t"Dir": "(.*)",?$/\1/p')"
   [ -d "$unpacked" ] || { echo "the module $2 cannot be had"; return 1; }
   rm -rf "$source" && mkdir -p "$PEERS/source" && cp -r "$unpacked" "$source" && chmod -R u+w "$source" || return 1
-  (cd "$source" && GOFLAGS="-p=$JOBS -buildvcs=false" nice -n 10 go build -o "$PEERS/bin/$1" .) || return 1
+  (cd "$source" && GOFLAGS="-p=$JOBS -buildvcs=false" nice -n 10 go build -o "$PEERS/bin/$1" "${3:-.}") || return 1
   rm -rf "$source"
 }
 
@@ -61,4 +62,5 @@ from_pypi() {
 once locust "$LOCUST_VERSION" from_pypi locust "$LOCUST_VERSION"
 once vegeta "$VEGETA_VERSION" from_go vegeta "github.com/tsenart/vegeta/v12@$VEGETA_VERSION"
 once k6 "$K6_VERSION" from_go k6 "go.k6.io/k6/v2@$K6_VERSION"
+once toxiproxy-server "$TOXIPROXY_VERSION" from_go toxiproxy-server "github.com/Shopify/toxiproxy/v2@$TOXIPROXY_VERSION" ./cmd/server
 once oha "$OHA_VERSION" from_crates oha "$OHA_VERSION"

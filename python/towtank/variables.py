@@ -91,6 +91,13 @@ _FIXED = {
         Variable("memory_bytes", "bytes", "lower", "memory", f"highest memory of the deployment {_IN_WINDOW}"),
         Variable("bytes_in_per_s", "bytes_per_s", "higher", "received", f"answer bytes {_IN_WINDOW} ÷ its length"),
         Variable("bytes_out_per_s", "bytes_per_s", "higher", "sent", f"request bytes {_IN_WINDOW} ÷ its length"),
+        Variable("availability", "ratio", "higher", "availability",
+                 "expected answers ÷ requests due, from the start of the first fault to the end of the window"),
+        Variable("fault_failed", "count", "lower", "failed through faults",
+                 "requests that failed from the start of the first fault on, beyond the share that failed before it"),
+        Variable("time_to_recover", "s", "lower", "time to recover",
+                 "from a fault's start until failures and latency stay in their band from before it; longest of "
+                 "the run's faults (docs/faults.md)"),
         Variable("collapsed", "ratio", "lower", "collapse share", "1 when the system collapsed in the run, else 0"),
     )
 }  # fmt: skip
@@ -136,6 +143,10 @@ def _of_workload(whole: Variable, workload: str) -> Variable:
         explanation=f"{whole.explanation}; requests of {workload} only",
         workload=workload,
     )
+
+
+FAULT_VARIABLES = ("availability", "fault_failed", "time_to_recover")
+"""Known of runs in which faults were planned, be it of kind `none`."""
 
 
 def known_names() -> tuple[str, ...]:

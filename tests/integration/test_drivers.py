@@ -301,7 +301,7 @@ def test_the_real_tool(tmp_path, tool, script, text, step):
 def test_a_plan_warns_of_a_missing_driver_and_is_made(monkeypatch):
     from types import SimpleNamespace
 
-    from towtank.cli import plan as command
+    from towtank.cli import programs
     from towtank.design.foreign import ForeignWorkload
     from towtank.drivers import registry
 
@@ -313,5 +313,5 @@ def test_a_plan_warns_of_a_missing_driver_and_is_made(monkeypatch):
     workload = ForeignWorkload.model_construct(driver="k6", config=None)
     spec = SimpleNamespace(workloads={"shop": workload})
     made = SimpleNamespace(treatments=[SimpleNamespace(spec=spec)] * 2)
-    (said,) = command._missing_drivers(Path("experiment.yaml"), made)
+    (said,) = dict.fromkeys(programs.missing_drivers(Path("experiment.yaml"), made))
     assert "'k6' is not there" in said

@@ -201,6 +201,14 @@ def test_the_sink_of_events(tmp_path):
     assert 0.3 < len(got) / len(found.rows) < 0.7
 
 
+def test_a_window_with_a_stock_behind_it(tmp_path):
+    """The load of the example about faults; tests/integration/test_faults.py makes them."""
+    found = drive("faults", tmp_path, workloads__visitors__load__duration="6s")
+    assert found.wrong == {"window": {}, "stock": {}}
+    assert set(found.outcomes()) == {"answered"}
+    assert found.seen["stock"]["asked"] == found.seen["window"]["shown"] == len(found.rows) == 360
+
+
 def traced(path, run_id, share):
     """Headers of the requests of a run that carried one, recomputed from its rows."""
     import pyarrow as pa

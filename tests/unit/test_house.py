@@ -17,13 +17,14 @@ MODULES = sorted([*(ROOT / "python" / "towtank").rglob("*.py"), *(ROOT / "testbe
 ALLOWED = {
     "platforms": {"load"},
     "telemetry": {"platforms"},
+    "faults": {"platforms"},
     "drivers": {"platforms"},
-    "design": {"platforms", "telemetry", "drivers"},
+    "design": {"platforms", "telemetry", "drivers", "faults"},
     "load": {"design", "platforms"},
     "store": {"design", "load", "telemetry"},
     "analysis": {"design", "store"},
     "report": {"analysis", "store", "design"},
-    "campaign": {"design", "platforms", "telemetry", "drivers", "load", "store", "analysis"},
+    "campaign": {"design", "platforms", "telemetry", "drivers", "faults", "load", "store", "analysis"},
 }
 
 

@@ -17,6 +17,7 @@ from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution, merge
 from towtank.analysis.engine_findings import EngineFinding, engine_findings
 from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
+from towtank.analysis.fault_findings import faults_made
 from towtank.analysis.model import (
     Comparison,
     Estimate,
@@ -93,6 +94,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
             plan, gathered.pooled, ecdf.percentile_line, ("treatment_id", "percentile", "latency_s")
         ),
         stages=_stages(plan, gathered.records),
+        faults=faults_made(gathered.counted),
         slo=table,
         meta=_meta(results, plan, gathered.records, comparisons),
         timeseries_mean=timeseries.mean_timeseries(series),

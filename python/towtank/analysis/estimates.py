@@ -40,8 +40,8 @@ def estimate(described: Variable, quantities: Sequence[Quantity], *, confidence:
     Estimate
         Arithmetic mean and t interval, cut to the values the variable can take. With censored runs the mean is a
         lower bound (`above`) without an interval. A collapse share has the exact binomial interval. Fewer than
-        two runs, runs without any variation, and counts have no interval and say so: a count is bounded by the load
-        that the file declares, so it is told with the range of the runs.
+        two runs, runs without any variation, and the number of requests have no interval and say so: that number is
+        what the file declares, so it is told with the range of the runs.
     """
     values = np.array([q.value for q in quantities if q.value is not None], dtype=np.float64)
     n = values.size
@@ -124,7 +124,7 @@ def _without_interval(described: Variable, values: FloatArray) -> tuple[str, str
         return "none", "one run: its variation is unknown"
     if has_no_variation(values):
         return "constant", f"the same in all {n} runs: no variation to reckon with"
-    if described.unit == "count":
+    if described.base == "requests":
         told = f"{values.min():.10g} to {values.max():.10g} in {n} runs"
         return "range", f"{told}; a count is what the load made of its plan, so there is no interval"
     return None

@@ -13,6 +13,7 @@ from towtank.analysis.comparison import GOODPUT_GUARD
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
 from towtank.analysis.deployments import told
 from towtank.analysis.engine_findings import EngineFinding, reported, runs_in_words
+from towtank.analysis.fault_findings import of_faults
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
 from towtank.analysis.paired import PERMUTATION_FROM
 from towtank.design.foreign import IMPORTED, ForeignWorkload
@@ -63,6 +64,7 @@ def findings(
         *_instrument(records),
         *_system(treatments, records),
         *reported(said or {}),
+        *of_faults(records, runs),
         *_deployments(records),
         *_spread(treatments),
         *_design(plan, treatments, deployments or {}),

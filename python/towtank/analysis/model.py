@@ -179,6 +179,8 @@ class ExperimentAnalysis:
         smallest and largest run; null where some run's value falls among failures.
     steps : DataFrame
         treatment_id, step, variable, mean, low, high, n, above, reason: estimates for every step of the journey.
+    faults : list of dict
+        treatment_id, kind, target, instances, start_s, end_s (None: never undone): of each treatment's first run.
     factorial : DataFrame
         variable, term, df, sum_sq, f, p, share: analysis of variance, exploratory; empty with one factor.
     """
@@ -202,3 +204,4 @@ class ExperimentAnalysis:
     factorial: pd.DataFrame = field(default_factory=pd.DataFrame)
     observed: pd.DataFrame = field(default_factory=pd.DataFrame)
     caution: str = ""
+    faults: list[dict[str, Any]] = field(default_factory=list)

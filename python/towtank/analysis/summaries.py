@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from towtank.analysis import recovery
 from towtank.analysis.distribution import MICROSECOND_S, Distribution
 from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.resources import cpu_in_window, deployment_samples, memory_in_window
 from towtank.analysis.tables import LatencyCounts, Totals
 from towtank.store.run_record import RunRecord, Window
-from towtank.variables import variable
+from towtank.variables import FAULT_VARIABLES, variable
 
 STANDARD_VARIABLES = (
     "requests", "throughput", "throughput_median", "goodput", "error_ratio",
@@ -48,6 +49,9 @@ class RunTables(Protocol):
 
     def events(self) -> pa.Table:
         """`events.parquet`."""
+
+    def fault_counts(self) -> pa.Table:
+        """`fault_counts.parquet`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,8 @@ def summarise_run(
         Every value is a `Quantity`; what cannot be said has None and a reason.
     """
     record = folder.record
-    names = dict.fromkeys((*STANDARD_VARIABLES, *wanted))
+    of_faults = FAULT_VARIABLES if record.faults else ()
+    names = dict.fromkeys((*STANDARD_VARIABLES, *of_faults, *wanted))
     counts, totals, samples = _read(folder)
     if record.window is None or counts is None or totals is None:
         reason = record.failure or "the run ended before its load was recorded"
@@ -100,6 +105,7 @@ def summarise_run(
             samples, start_us=record.window.start_us, end_us=record.window.end_us
         ),
     }
+    values |= recovery.fault_values(record.faults, record.window, folder)
     parts = _Parts(latency, counts, totals, record.window)
     values |= {name: parts.value(name, limit_s=limit_s) for name in names if name not in values}
     values |= {
@@ -229,7 +235,7 @@ def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, sampl
     if collapse.value == 1.0:
         for name in values:
             described = variable(name)
-            if described.base in ("goodput", "throughput", "throughput_median"):
+            if described.base in ("goodput", "throughput", "throughput_median", "availability"):
                 values[name] = Quantity(0.0, reason=reason)
             elif described.base == "error_ratio":
                 values[name] = Quantity(1.0, reason=reason)

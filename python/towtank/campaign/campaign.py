@@ -35,10 +35,13 @@ from towtank.design.model import Adaptive, Observe
 from towtank.design.plan import Plan, PlannedRun
 from towtank.drivers import registry as drivers
 from towtank.errors import DriverError, MachineError, PlatformError, TelemetryError
+from towtank.faults.checks import problems_here
+from towtank.faults.edges import edges_of
+from towtank.faults.model import Fault
 from towtank.load.binary import engine_build, find_engine, require_release
 from towtank.load.job import stages
 from towtank.platforms import registry
-from towtank.platforms.base import HasPlace, Platform, sweep
+from towtank.platforms.base import Edge, HasPlace, Platform, sweep
 from towtank.store import Results
 from towtank.store.files import explained
 from towtank.store.layout import ResultsLayout
@@ -123,8 +126,9 @@ def run_campaign(
         keep_files(opened.plan, root, ResultsLayout(folder).files)
         intents = Intents(folder)
         lifetimes = Lifetimes(
-            folder, root, intents, stop, create_platform, experiment=plan.experiment.experiment
-        )
+            folder, root, intents, stop, create_platform, experiment=plan.experiment.experiment,
+            edges=_edges(plan),
+        )  # fmt: skip
         with explained(folder, still_good=STILL_GOOD), lifetimes:
             frame = Frame(
                 experiment=plan.experiment.experiment, results=folder, root=root, engine=engine,
@@ -152,6 +156,17 @@ def _places(plan: Plan, root: Path, create_platform: Callable[[str], Platform]) 
                 name, which = platform.place(config, root)
                 found[f"{config.platform} {name}"] = which
     return found
+
+
+def _edges(plan: Plan) -> dict[str, tuple[Edge, ...]]:
+    """Deployment → edges that faults of any treatment are about: all of its runs get the same proxies."""
+    faults: dict[str, list[Fault]] = {}
+    only: dict[str, str] = {}
+    for treatment in plan.treatments:
+        spec = treatment.spec
+        faults.setdefault(spec.deployment_name, []).extend(spec.faults)
+        only[spec.deployment_name] = next(iter(spec.deployment.target_names()), "")
+    return {name: edges_of(of, only[name]) for name, of in faults.items()}
 
 
 class _Campaign:
@@ -275,6 +290,8 @@ class _Campaign:
                 platform = self._create_platform(config.platform)
                 for problem in platform.check(config, self._frame.root):
                     problems[f"deployment {treatment.spec.deployment_name}: {problem}"] = None
+                for problem in problems_here(platform, treatment.spec.faults):
+                    problems[problem] = None
                 workload = treatment.spec.workload
                 if isinstance(workload, ForeignWorkload):
                     for problem in drivers.create(workload.driver).check(workload.config, self._frame.root):

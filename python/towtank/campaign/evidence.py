@@ -21,6 +21,7 @@ from towtank.campaign import machine
 from towtank.campaign.validity import EVENT_KINDS, REASONS, Observation
 from towtank.design.journey_shape import fewest_requests, makes_one_request
 from towtank.design.model import OpenLoad, Workload
+from towtank.faults.agenda import Inflicted
 from towtank.load.engine import COMPACT_FAILED, Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
@@ -206,6 +207,13 @@ def of_system(
         yield Observation("server_errors", outcomes.server_errors / outcomes.sent)
         if outcomes.answered == 0:
             yield Observation("never_answered")
+
+
+def of_faults(inflicted: Inflicted) -> Iterator[Observation]:
+    """Whether the faults of the treatment came as planned: without them, the run is one of another treatment."""
+    yield Observation("fault_late", inflicted.latest_s * 1000)
+    if inflicted.problems:
+        yield Observation("fault_failed", 1, "; ".join(inflicted.problems[:3]))
 
 
 def can_tell_foreign_load(targets: Iterable[Target]) -> bool:

@@ -21,7 +21,7 @@ from towtank.campaign.placeholders import Places
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Fixture, Hook, TreatmentSpec
 from towtank.errors import PlatformError, TowtankError
-from towtank.platforms.base import DeployContext, Deployment, LogFile, Platform, Target, sweep
+from towtank.platforms.base import DeployContext, Deployment, Edge, LogFile, Platform, Target, sweep
 
 Lifetime = Literal["run", "block", "experiment"]
 _LIFETIME_OF_DEPLOY: dict[str, Lifetime] = {"per-run": "run", "per-block": "block", "once": "experiment"}
@@ -91,6 +91,8 @@ class Lifetimes:
         Platform name → platform (`platforms.registry.create`).
     experiment : str
         Its name, for marks on what is created.
+    edges : mapping, optional
+        Deployment → edges that faults of some treatment are about.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class Lifetimes:
         create_platform: Callable[[str], Platform],
         *,
         experiment: str = "",
+        edges: Mapping[str, tuple[Edge, ...]] | None = None,
     ) -> None:
         self._results = results
         self._root = root
@@ -109,6 +112,7 @@ class Lifetimes:
         self._stop = stop
         self._create_platform = create_platform
         self._experiment = experiment
+        self._edges = edges or {}
         self._fixtures: list[LiveFixture] = []
         self._slot: Slot | None = None
 
@@ -205,6 +209,7 @@ class Lifetimes:
             root=self._root,
             fixtures=self.fixture_folders(),
             experiment=self._experiment,
+            edges=self._edges.get(slot.name, ()),
         )
         slot.deployment = self._create_platform(slot.config.platform).deploy(slot.config, context)
         slot.deployment.wait_ready(cancelled=self._stop)

@@ -32,6 +32,7 @@ from towtank.design.journey_shape import longest_timeout_s
 from towtank.design.model import TreatmentSpec
 from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
+from towtank.faults.agenda import Agenda
 from towtank.load.binary import EngineBuild
 from towtank.load.engine import EngineProcess, JobRefused, Progress
 from towtank.load.job import masked, stages
@@ -140,6 +141,8 @@ class _Attempt:
         finally:
             with self._timed("remove"):
                 removed = lifetimes.end_run()
+                if self._seen.inflicted.problems:  # who knows what is still wrong with it
+                    lifetimes.remove_deployment()
         if marks is None:
             self._seen.logs = [_log_facts(log) for log in removed]
 
@@ -263,7 +266,8 @@ class _Attempt:
                 try:
                     seen.zero_ns = engine.wait_started(cancelled=stop)
                     longest_s = engine_load.longest_s(self._spec, seen.ready)
-                    seen.done = engine.wait_done(timeout_s=longest_s, cancelled=stop)
+                    with self._disturbed(slot, seen.zero_ns):
+                        seen.done = engine.wait_done(timeout_s=longest_s, cancelled=stop)
                 except Interrupted:
                     engine_load.stop_in_order(engine, stop)
                     raise
@@ -277,6 +281,21 @@ class _Attempt:
             yield self._settle(slot)
         finally:
             self._seen.observed = observing.stop(RunClock(self._seen.zero_ns or time.monotonic_ns()))
+
+    @contextlib.contextmanager
+    def _disturbed(self, slot: Slot, zero_ns: int) -> Iterator[None]:
+        """Faults come at their times, and are undone when the load is over, however it ends."""
+        if not self._spec.faults or slot.deployment is None:
+            yield
+            return
+        agenda = Agenda(
+            self._spec.faults, slot.deployment, target=next(iter(slot.targets), ""), seed=self._planned.seed
+        )
+        agenda.start(zero_ns)
+        try:
+            yield
+        finally:
+            self._seen.inflicted = agenda.close()
 
     @contextlib.contextmanager
     def _measured(self) -> Iterator[None]:
@@ -326,6 +345,7 @@ class _Attempt:
             update={
                 "clock": seen.clock_record(),
                 "window": window,
+                "faults": seen.fault_windows(),
                 "verdicts": verdicts,
                 "failure": seen.failure,
                 "unknown": dict(seen.drove.unknown) if seen.drove is not None else {},
@@ -359,6 +379,7 @@ class _Attempt:
                 outcomes = evidence.read_outcomes(self._writer.layout.requests, window)
             found += evidence.of_window(outcomes)
         found += evidence.of_system(seen.system_events, self._targets, outcomes)
+        found += evidence.of_faults(seen.inflicted)
         return found
 
     def _leave_running(self, error: TowtankError) -> None:

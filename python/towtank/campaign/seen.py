@@ -15,10 +15,11 @@ from towtank.campaign.observing import Observed
 from towtank.campaign.settle import Settled
 from towtank.campaign.validity import Observation
 from towtank.clock import RunClock, boot_id
+from towtank.faults.agenda import Inflicted
 from towtank.load.binary import EngineBuild
 from towtank.load.engine import Done, Ready
 from towtank.platforms.base import SystemEvent
-from towtank.store.run_record import ClockRecord, Window
+from towtank.store.run_record import ClockRecord, FaultWindow, Window
 from towtank.telemetry.base import Event
 
 
@@ -39,6 +40,7 @@ class Seen:
     during: machine.Interval | None = None
     observed: Observed | None = None
     system_events: Sequence[SystemEvent] = ()
+    inflicted: Inflicted = field(default_factory=Inflicted)
     failure: str | None = None
     logs: list[dict[str, Any]] = field(default_factory=list)
 
@@ -65,13 +67,30 @@ class Seen:
         clock = self.clock()
         if clock is not None:
             platform = str(self.deployment.get("platform", "platform"))
+            happened = [(platform, e) for e in self.system_events]
+            happened += [("fault", e) for e in self.inflicted.events]
             events += [
-                Event(
-                    clock.at_us(e.t_ns), platform, e.kind, e.instance, e.message, json.dumps(dict(e.detail))
-                )
-                for e in self.system_events
+                Event(clock.at_us(e.t_ns), source, e.kind, e.instance, e.message, json.dumps(dict(e.detail)))
+                for source, e in happened
             ]
         return sorted(events, key=lambda event: event.t_us)
+
+    def fault_windows(self) -> tuple[FaultWindow, ...]:
+        """Faults on the run clock, those of kind `none` too."""
+        clock = self.clock()
+        if clock is None:
+            return ()
+        return tuple(
+            FaultWindow(
+                kind=stroke.fault.kind,
+                target=stroke.target,
+                instances=stroke.instances,
+                planned_us=round(stroke.at_s * 1e6),
+                began_us=None if stroke.began_ns is None else clock.at_us(stroke.began_ns),
+                undone_us=None if stroke.undone_ns is None else clock.at_us(stroke.undone_ns),
+            )
+            for stroke in self.inflicted.strokes
+        )
 
     def clock_record(self) -> ClockRecord | None:
         """Where the run's zero lies on this machine's clocks."""

@@ -266,6 +266,19 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "the data were not in the state that reset promises",
         "run the reset by hand and compare with reset.verify; its output is in the run's logs",
     ),
+    # --- instrument: faults ------------------------------------------------------------------------------
+    ReasonKind(
+        "fault_failed", "instrument", None, 0.0, "flag",
+        "a fault of the treatment could not be made, or not be undone; the run is none of this treatment",
+        "a fault could not be made or undone",
+        "docs/faults.md says what each fault needs; the events of the run say when it failed",
+    ),
+    ReasonKind(
+        "fault_late", "instrument", 100.0, 1000.0, "ms",
+        "how much later than planned a fault began",
+        "a fault began {value} late (limit {threshold})",
+        "free CPU for the orchestrator; a fault that takes long to make or undo keeps the next one waiting",
+    ),
     # --- system ------------------------------------------------------------------------------------------
     ReasonKind(
         "oom_killed", "system", 0.0, 1.0, "ratio",

@@ -33,11 +33,13 @@ def plan(
     Everything about the file is checked, the journeys by the engine; nothing is deployed and nothing is sent.
     """
     from towtank.cli.journey_check import checked_plan
-    from towtank.cli.programs import missing_drivers, missing_programs
+    from towtank.cli.programs import missing_drivers, missing_for_faults, missing_programs
     from towtank.design import forecast, power
 
     made, unchecked = checked_plan(file, profile=profile, overrides=read_overrides(values))
-    missing = dict.fromkeys((*missing_drivers(file, made), *missing_programs(file, made)))
+    missing = dict.fromkeys(
+        (*missing_drivers(file, made), *missing_programs(file, made), *missing_for_faults(made))
+    )
     said = (f"`run` would fail on this machine: {one}" for one in missing)
     remarks = (*made.notes, *([unchecked] if unchecked else []), *said)
     if as_json:

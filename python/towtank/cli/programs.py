@@ -42,5 +42,16 @@ def missing_programs(file: Path, plan: Plan) -> Iterator[str]:
                 yield f"{place.file}:{place.line}:{place.column}: {one.words}{made}"
 
 
+def missing_for_faults(plan: Plan) -> Iterator[str]:
+    """What faults need of this machine."""
+    from towtank.faults.checks import problems_here
+    from towtank.platforms import registry
+
+    for treatment in plan.treatments:
+        spec = treatment.spec
+        if any(fault.is_active for fault in spec.faults):
+            yield from problems_here(registry.create(spec.deployment.platform), spec.faults)
+
+
 def _root(file: Path) -> Path:
     return (file if file.is_dir() else file.parent).absolute()

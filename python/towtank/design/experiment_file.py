@@ -77,6 +77,7 @@ class ProfileFile(Model):
     reset: Any = Field(None, description="as in the experiment")
     settle: Any = Field(None, description="as in the experiment")
     observe: Any = Field(None, description="as in the experiment")
+    faults: Any = Field(None, description="as in the experiment: other times for a shorter load")
     generator: Any = Field(None, description="as in the experiment")
     max_invalid_repeats: Any = Field(None, description="as in the experiment")
 
@@ -122,6 +123,7 @@ class ExperimentFile(Model):
     )
     settle: Settle = Field(Settle(), description="when a run may begin")
     observe: tuple[Any, ...] = Field((), description="telemetry sources: a name, or a name with options")
+    faults: tuple[Any, ...] = Field((), description="disturbances of a run; a factor may be their `kind`")
     generator: Generator = Field(Generator(), description="where and how the load engine runs")
     slo: dict[str, Scalar] = Field(
         {}, description="bounds that a treatment must keep: response variable → value with its unit"

@@ -18,7 +18,6 @@ from towtank.design.validation import lies_in, validated
 from towtank.spelling import nearest_name
 
 _LATER = {
-    "faults": "this version of Towtank knows no faults yet",
     "cost": "this version of Towtank knows no prices yet",
 }
 """Keys of the design that a later version brings; a guess at a misspelling would mislead."""
@@ -41,7 +40,8 @@ def check_keys(root: Mapping, problems: Problems) -> Mapping:
         entries[meant or key] = entry
         if key not in known:
             hint = _LATER.get(key) or nearest(key, known)
-            problems.add(entry.place, key, f"unknown key {key!r}; allowed are {listing(known)}", hint)
+            allowed = listing(known, most=len(known))
+            problems.add(entry.place, key, f"unknown key {key!r}; allowed are {allowed}", hint)
     root = replace(root, entries=entries)
     for key in ("experiment", "question", "deployments", "workloads"):
         if key not in root.entries:

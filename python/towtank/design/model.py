@@ -42,6 +42,7 @@ from towtank.design.workload_parts import AnyFeed as AnyFeed
 from towtank.design.workload_parts import Cold as Cold
 from towtank.design.workload_parts import Connections as Connections
 from towtank.design.workload_parts import Feed as Feed
+from towtank.faults.model import Fault as Fault
 from towtank.fields import Command as Command
 from towtank.fields import Cores as Cores
 from towtank.fields import Duration as Duration
@@ -279,6 +280,9 @@ class TreatmentSpec(Model):
     )
     settle: Settle = Field(Settle(), description="when a run may begin")
     observe: tuple[Observe, ...] = Field((), description="telemetry sources")
+    faults: tuple[Fault, ...] = Field(
+        (), description="disturbances, at times on the run's clock; those of kind `none` only mark the time"
+    )
     generator: Generator = Field(Generator(), description="where and how the engine runs")
     slo: dict[str, float] = Field({}, description="variable → bound in its base unit (s, ratio, per s …)")
 

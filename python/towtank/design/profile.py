@@ -3,8 +3,8 @@
 A profile is merged into the file before anything else is read: mappings key by key, everything else is replaced. It may
 change `repetitions`, levels of existing factors (with `exclude` and `include` for them), existing deployments,
 workloads (not their journey, connections or load model) and fixtures, `prepare`, `reset`, `settle`, `observe`,
-`generator` and `max_invalid_repeats`. It may not touch what makes the question: `question`, `answer`, `order`, `seed`,
-`slo`, names of factors, levels of `deployment` and `workload`.
+`faults`, `generator` and `max_invalid_repeats`. It may not touch what makes the question: `question`, `answer`,
+`order`, `seed`, `slo`, names of factors, levels of `deployment` and `workload`.
 
 Overrides (``--set key.path=value``) are the experimenter's own, stand in the plan, and may change any key.
 """

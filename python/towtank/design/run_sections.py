@@ -1,4 +1,4 @@
-"""Parts of the file that hold for every run: prepare, reset, settle, observe, generator."""
+"""Parts of the file that hold for every run: prepare, reset, settle, observe, faults, generator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 from towtank.design.context import FileContext
 from towtank.design.copies import check_copies
 from towtank.design.experiment_file import ObserveFile
+from towtank.design.fault_section import read_faults
 from towtank.design.model import Generator, Hook, Observe, Reset, Settle
 from towtank.design.problems import listing, nearest, shown
 from towtank.design.slo import read_slo
@@ -149,6 +150,7 @@ SECTIONS: dict[str, Callable[[Node, Path, FileContext], object]] = {
     "reset": read_reset,
     "settle": read_settle,
     "observe": read_observe,
+    "faults": read_faults,
     "generator": read_generator,
     "slo": read_bounds,
 }

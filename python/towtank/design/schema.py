@@ -1,6 +1,6 @@
 """JSON Schema (draft 2020-12) of experiment files, for editors and for the reference in docs/.
 
-Made from the very models that validate a file, with the models of all platforms and telemetry sources in it. An
+Made from the very models that validate a file, with the models of all platforms, telemetry sources and faults in it. An
 editor checks a file as it is written: where a value may be an expression, ``${{ … }}`` is allowed beside it; where text
 is wanted, a plain number is (it means what it looks like). What only expansion can tell it cannot check: levels,
 designs, targets.
@@ -15,6 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from towtank.design.experiment_file import DeployFile, ExperimentFile, ObserveFile
 from towtank.drivers import registry as drivers
+from towtank.faults import registry as faults
+from towtank.faults.model import NONE, FaultFile
 from towtank.fields import Model
 from towtank.platforms import registry as platforms
 from towtank.telemetry import registry as telemetry
@@ -53,6 +55,7 @@ def json_schema() -> Schema:
     _slugs(root, "workloads", _workload(definitions))
     _slugs(root, "fixtures", _fixture(definitions))
     root["properties"]["observe"]["items"] = _source(definitions)
+    root["properties"]["faults"]["items"] = _fault(definitions)
     for name in _TREATED:
         _without_null(root["properties"][name])
         root["properties"][name] = _treated(root["properties"][name])
@@ -71,6 +74,7 @@ def _definitions() -> dict[str, Schema]:
     models += [platforms.config_model(name) for name in platforms.names()]
     models += [drivers.config_model(name) for name in drivers.names()]
     models += [telemetry.options_model(name) for name in telemetry.names()]
+    models += [FaultFile, *(faults.config_model(name) for name in faults.names())]
     _, whole = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
     tidied: dict[str, Schema] = {name: _tidied(schema) for name, schema in whole["$defs"].items()}
     return {name: schema if name in _FRAME else _treated(schema) for name, schema in tidied.items()}
@@ -219,6 +223,30 @@ def _workload(definitions: dict[str, Schema]) -> Schema:
         "if": {"not": {"required": ["driver"]}},
         "then": {"$ref": "#/$defs/WorkloadFile"},
     }
+
+
+def _fault(definitions: dict[str, Schema]) -> Schema:
+    """A fault: what all have, and the keys of its kind."""
+    common = definitions.pop("FaultFile")
+    names = faults.names()
+    choices = []
+    for name in names:
+        own = definitions.pop(faults.config_model(name).__name__)
+        title = f"{name.title().replace('_', '')}Fault"
+        definitions[title] = {
+            **own,
+            "title": f"fault {name}",
+            "properties": {**common["properties"], **own.get("properties", {})},
+            "required": [*common["required"], *own.get("required", [])],
+        }
+        choices.append(
+            {
+                "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+                "then": {"$ref": f"#/$defs/{title}"},
+            }
+        )
+    kind = {"anyOf": [{"enum": [*names, NONE]}, EXPRESSION]}
+    return {"type": "object", "properties": {"kind": kind}, "required": ["kind", "at"], "allOf": choices}
 
 
 def _source(definitions: dict[str, Schema]) -> Schema:

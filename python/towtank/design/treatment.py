@@ -15,11 +15,12 @@ from towtank.design.context import FileContext
 from towtank.design.designed import OutlineSpec
 from towtank.design.expansion import Expansion
 from towtank.design.factors import Levels
+from towtank.design.fault_section import check_faults
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
 from towtank.design.journey import requests_of
-from towtank.design.load_shape import measured_s
-from towtank.design.model import Feed, Fixture, Generator, Reset, TreatmentSpec, Workload
+from towtank.design.load_shape import duration_s, measured_s
+from towtank.design.model import Fault, Feed, Fixture, Generator, Reset, TreatmentSpec, Workload
 from towtank.design.named_files import NamedFiles
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
 from towtank.design.problems import Problems, listing, nearest
@@ -108,9 +109,14 @@ class Sections:
         if len(workloads) < len(driven) or not beside:
             return None
         self._note_drivable(workloads, deployment if all(fits) else None, options)
-        if deployment is None or deployment.files is None or deployment.deploy is None or not all(fits):
+        if deployment is None or not deployment.is_exact or options is None:
             return None
-        if not deployment.is_exact or fixtures is None or options is None:
+        faults = cast("tuple[Fault, ...]", options.get("faults", ()))
+        if not self._check_faults(faults, deployment, parts, workloads):
+            return None
+        if deployment.files is None or deployment.deploy is None or not all(fits):
+            return None
+        if fixtures is None:
             return None
         reset = options.pop("reset", None)
         first, *others = workloads
@@ -324,6 +330,27 @@ class Sections:
                         "give one of them another name",
                     )
         return len(self._context.problems) == before
+
+    def _check_faults(
+        self,
+        faults: tuple[Fault, ...],
+        deployment: Deployed,
+        parts: Parts,
+        workloads: MappingType[str, Workload | ForeignWorkload],
+    ) -> bool:
+        """Each fault can be made on the deployment while the load lasts; the same is checked once."""
+        key = ("faults", id(faults), id(deployment), *map(id, workloads.values()))
+        if key not in self._done:
+            models = workloads.values()
+            self._done[key] = check_faults(
+                faults,
+                deployment,
+                parts.deployment,
+                max(duration_s(model.load) for model in models),
+                foreign=any(isinstance(model, ForeignWorkload) for model in models),
+                context=self._context,
+            )
+        return bool(self._done[key])
 
     def _fits(self, name: str, driven: str, deployment: Deployed | None, workload: Driven) -> bool:
         """Whether steps go to targets that the deployment has; said where not."""

@@ -7,10 +7,10 @@ every implementation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from towtank.platforms.transport import PLAIN, Transport
 
@@ -79,6 +79,18 @@ class LogFile:
 
 
 @dataclass(frozen=True)
+class Edge:
+    """The way of calls from one component (or `LOAD`, the load itself) to a target."""
+
+    source: str
+    target: str
+
+
+LOAD = "load"
+"""Where an edge begins that requests of the load itself take."""
+
+
+@dataclass(frozen=True)
 class DeployContext:
     """What a deployment gets to know about the run (or block, or experiment) it lives in.
 
@@ -97,6 +109,8 @@ class DeployContext:
         Fixture name → its folder, `{fixture.NAME}` in commands and environment.
     experiment : str
         Name of the experiment, for marks that people read; empty where there is none.
+    edges : tuple of Edge
+        Edges that faults of some run are about: calls over them must go where they can be disturbed.
     """
 
     name: str
@@ -106,6 +120,7 @@ class DeployContext:
     root: Path
     fixtures: Mapping[str, Path] = field(default_factory=dict)
     experiment: str = ""
+    edges: tuple[Edge, ...] = ()
 
 
 class Deployment(Protocol):
@@ -174,6 +189,98 @@ class KnowsBaseline(Protocol):
         replicas : bool
             As many instances as at the start, and no autoscaler about to change that.
         """
+
+
+# --- powers: what faults ask of a deployment; a platform says in its `PlatformKind` which faults it can do ---------
+
+Undo = Callable[[], None]
+"""Puts back what was changed; may raise a PlatformError."""
+
+
+@runtime_checkable
+class HasVictims(Protocol):
+    """A deployment that can say what a fault of instances can hit."""
+
+    def victims(self, target: str) -> Sequence[str]:
+        """Names of the instances behind a target that are there at this moment, in a fixed order."""
+
+
+@runtime_checkable
+class KillsInstances(Protocol):
+    """A deployment whose instances can be ended on purpose; such an end is no crash."""
+
+    def kill_instance(self, name: str, *, grace_s: float) -> None:
+        """End it: at once, or, with a grace, asking it first. Returns when it was told, not when it is gone."""
+
+
+@runtime_checkable
+class RestartsInstances(Protocol):
+    """A deployment in which nobody brings back what was killed, unless asked to."""
+
+    def restart_instance(self, name: str) -> None:
+        """Start an instance again that was killed, at the same address; returns when it is there, ready or not."""
+
+
+@runtime_checkable
+class StopsInstances(Protocol):
+    """A deployment whose instances can be stopped (SIGSTOP) and let go on."""
+
+    def stop_instance(self, name: str) -> None:
+        """Stop every process of it."""
+
+    def resume_instance(self, name: str) -> None:
+        """Let it go on."""
+
+
+@runtime_checkable
+class LimitsCpu(Protocol):
+    """A deployment whose instances can be left less CPU while they run."""
+
+    def limit_cpu(self, name: str, cores: float) -> Undo:
+        """Leave an instance this many cores; gives back what it had when undone."""
+
+
+@runtime_checkable
+class HasDataFolder(Protocol):
+    """A deployment with a folder for data on this machine; it goes when the deployment does."""
+
+    @property
+    def data_folder(self) -> Path:
+        """`{data}`."""
+
+
+@dataclass(frozen=True)
+class EdgeTrouble:
+    """What is wrong with an edge: answers are delayed, calls dropped or aborted, or nothing comes through at all.
+
+    Parameters
+    ----------
+    kind : {"delay", "drop", "abort", "cut"}
+    share : float
+        Of connections, 0–1.
+    delay_s, jitter_s : float
+    """
+
+    kind: Literal["delay", "drop", "abort", "cut"]
+    share: float = 1.0
+    delay_s: float = 0.0
+    jitter_s: float = 0.0
+
+
+@runtime_checkable
+class HasEdges(Protocol):
+    """A deployment that can disturb calls over the edges that `DeployContext.edges` named."""
+
+    def disturb_edge(self, edge: Edge, instance: str, trouble: EdgeTrouble) -> Undo:
+        """Make the way to one instance misbehave."""
+
+
+@runtime_checkable
+class ChecksFaults(Protocol):
+    """A platform on which it hangs on the machine whether a fault can be done."""
+
+    def check_faults(self, kinds: Sequence[str]) -> Sequence[str]:
+        """Problems that faults of these kinds would have here, with what to do about them; changes nothing."""
 
 
 class Cancelled(Protocol):

@@ -211,6 +211,14 @@ class Guard:
         """Send a signal to every process of an instance."""
         self._send({"cmd": "signal", "id": instance, "signal": signal})
 
+    def wait_gone(self, instance: str, timeout_s: float) -> bool:
+        """Wait until an instance runs no more; False when time is up or the guard has died."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: instance not in self._heard.running or self._heard.closed, timeout_s
+            )
+            return instance not in self._heard.running
+
     def wait_ended(self, timeout_s: float) -> bool:
         """Wait until no instance runs any more; False when time is up or the guard has died."""
         with self._changed:

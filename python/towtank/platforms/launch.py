@@ -102,20 +102,39 @@ def release(planned: Sequence[Planned]) -> None:
         item.reservation.release()
 
 
-def prepare(planned: Sequence[Planned], context: DeployContext, secrets: Secrets) -> list[Launch]:
+def prepare(
+    planned: Sequence[Planned],
+    context: DeployContext,
+    secrets: Secrets,
+    ways: Mapping[tuple[str, str], str] | None = None,
+) -> list[Launch]:
     """Fill placeholders in and set the environment up, for every instance.
+
+    Parameters
+    ----------
+    planned : sequence of Planned
+    context : DeployContext
+    secrets : Secrets
+    ways : mapping, optional
+        (Component, instance that it calls) → address to use instead of the instance's own.
 
     Raises
     ------
     PlatformError
         An unknown fixture, or a working folder that is not there.
     """
-    return [_prepare(item, planned, context, secrets) for item in planned]
+    return [_prepare(item, planned, context, secrets, ways or {}) for item in planned]
 
 
-def _prepare(item: Planned, everyone: Sequence[Planned], context: DeployContext, secrets: Secrets) -> Launch:
+def _prepare(
+    item: Planned,
+    everyone: Sequence[Planned],
+    context: DeployContext,
+    secrets: Secrets,
+    ways: Mapping[tuple[str, str], str],
+) -> Launch:
     component = item.component
-    known = {**run_values(context), **_instance_values(item, everyone)}
+    known = {**run_values(context), **_instance_values(item, everyone, ways)}
     try:
         real = _Rendered.of(component, {**known, **secrets.placeholders})
         shown = _Rendered.of(component, {**known, **secrets.masked_placeholders})
@@ -173,11 +192,15 @@ def run_values(context: DeployContext) -> dict[str, str]:
     }
 
 
-def _instance_values(item: Planned, everyone: Sequence[Planned]) -> dict[str, str]:
+def _instance_values(
+    item: Planned, everyone: Sequence[Planned], ways: Mapping[tuple[str, str], str]
+) -> dict[str, str]:
     values = {"port": str(item.port), "instance": item.name, "index": str(item.index)}
     urls: dict[str, list[str]] = {}
     for other in everyone:
-        urls.setdefault(other.component_name, []).append(other.url)
+        urls.setdefault(other.component_name, []).append(
+            ways.get((item.component_name, other.name), other.url)
+        )
     for name, addresses in urls.items():
         # Pairs the n-th instance with the n-th of the other component; more than there are start over.
         values[f"url.{name}"] = addresses[item.index % len(addresses)]

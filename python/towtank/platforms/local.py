@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 from towtank.errors import MachineError
 from towtank.load.binary import find_engine
-from towtank.platforms import guard, ports
+from towtank.platforms import edge_proxy, guard, ports
 from towtank.platforms.base import DeployContext
 from towtank.platforms.local_config import Component, LocalConfig
 from towtank.platforms.local_deployment import LocalDeployment
 from towtank.platforms.masking import Secrets, missing_secrets
+
+EDGE_FAULTS = frozenset({"delay", "drop", "abort", "partition"})
+"""What Toxiproxy does."""
 
 
 class LocalPlatform:
@@ -43,9 +47,34 @@ class LocalPlatform:
         deployment.launch()
         return deployment
 
+    def check_faults(self, kinds: Sequence[str]) -> Sequence[str]:
+        """Whether there is what takes CPU away, and what disturbs edges."""
+        found = []
+        if EDGE_FAULTS & set(kinds) and edge_proxy.find_program() is None:
+            found.append(
+                f"the program {edge_proxy.PROGRAM!r}, which disturbs edges, is not there: {edge_proxy.HOW_TO_GET}"
+            )
+        if "cpu" in kinds:
+            found += _missing_groups()
+        return found
+
     def sweep(self, token: str) -> int:
         """End what a dead guard left of the deployment with this token."""
         return guard.sweep(find_engine(), token)
+
+
+def _missing_groups() -> list[str]:
+    """Why CPU cannot be taken away here; empty when it can."""
+    trial = guard.Guard(find_engine(), f"tt-{secrets.token_hex(8)}")
+    try:
+        ready = trial.start()
+    finally:
+        trial.close(grace_s=0)
+    if ready.cgroup != "none":
+        return []
+    return [
+        f"the fault 'cpu' needs control groups, which cannot be had here: {ready.note or 'no reason is known'}"
+    ]
 
 
 def _problems(component: Component, root: Path | None) -> Sequence[str]:

@@ -245,6 +245,17 @@ class LocalConfig(ProcessSettings):
         """Targets that journeys can name."""
         return tuple(self.components) or (DEFAULT_COMPONENT,)
 
+    def called_by(self, source: str) -> tuple[str, ...]:
+        """Components that a component calls: those whose address it is given."""
+        templates = tuple(self.resolved()[source].templates())
+        return tuple(
+            dict.fromkeys(n for kind in ("url", "urls") for n in placeholders.dotted(templates, kind))
+        )
+
+    def instance_names(self, target: str) -> tuple[str, ...]:
+        """Instances of a component, as they will be called."""
+        return tuple(f"{target}-{index}" for index in range(self.resolved()[target].replicas))
+
     def fixture_names(self) -> tuple[str, ...]:
         """Fixtures whose folder is used; each must exist in the experiment."""
         return self._dotted("fixture")

@@ -12,10 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from towtank.errors import PlatformError, ReadinessTimeout
+from towtank.platforms import edge_proxy, output
 from towtank.platforms import guard as guards
 from towtank.platforms import local_facts as facts
-from towtank.platforms import output
-from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target
+from towtank.platforms.base import (
+    LOAD,
+    Cancelled,
+    DeployContext,
+    Edge,
+    EdgeTrouble,
+    Instance,
+    LogFile,
+    SystemEvent,
+    Target,
+    Undo,
+)
+from towtank.platforms.cpu_quota import CpuQuota
+from towtank.platforms.edge_proxy import EdgeProxy
 from towtank.platforms.guard import Exited, Guard, GuardReady, Spawned
 from towtank.platforms.launch import INHERITED_VARIABLES, Launch, plan_instances, prepare, release
 from towtank.platforms.local_config import LocalConfig
@@ -58,6 +71,8 @@ class LocalDeployment:
         self._ignored_exits = 0
         self._oom_events: dict[str, SystemEvent] = {}
         self._port_attempts = 0
+        self._edges: EdgeProxy | None = None
+        self._addresses: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
         self._removing = threading.Lock()
         self._ending = threading.Event()
@@ -76,19 +91,33 @@ class LocalDeployment:
         try:
             self._context.log_dir.mkdir(parents=True, exist_ok=True)
             self._context.data_dir.mkdir(parents=True, exist_ok=True)
-            planned = plan_instances(self._config.resolved())
-            try:
-                launches = prepare(planned, self._context, self._secrets)
-                self._guard_ready = self._guard.start()
-                self._spawn(launches)
-            finally:
-                release(planned)
+            self._start()
         except BaseException as error:
             with contextlib.suppress(PlatformError):  # the first error is the one to tell
                 self.remove()
             if isinstance(error, OSError):
                 raise PlatformError(f"deployment {self._context.name!r}: {error}") from error
             raise
+
+    def _start(self) -> None:
+        """Take ports, and start the guard, the proxy of the edges where there are any, and all instances."""
+        planned = plan_instances(self._config.resolved())
+        ways = edge_proxy.plan_ways(self._context.edges, planned)
+        try:
+            self._addresses = edge_proxy.addresses(ways)
+            launches = prepare(planned, self._context, self._secrets, self._addresses)
+            if self._guard_ready is None:
+                self._guard_ready = self._guard.start()
+            if self._edges is not None:
+                self._edges.close()
+            if ways:
+                self._edges = EdgeProxy(self._guard, ways, self._context)
+                self._edges.start()
+            self._spawn(launches)
+        finally:
+            release(planned)
+            for way in ways:
+                way.listen.release()
 
     def _spawn(self, launches: Sequence[Launch]) -> None:
         self._port_attempts += 1
@@ -142,7 +171,7 @@ class LocalDeployment:
         exits = self._exits()
         if exits:
             died = exits[0]
-            launch = next(item for item in self._launches if item.request.id == died.id)
+            launch = self._launch(died.id)
             if self._lost_its_port(launch):
                 raise _PortTakenError
             log = self._secrets.mask(output.quoted(launch.request.log, after=self._log_start[died.id]))
@@ -155,7 +184,7 @@ class LocalDeployment:
             raise self._guard.death()
 
     def _not_ready(self, item: Waiting) -> ReadinessTimeout:
-        launch = next(launch for launch in self._launches if launch.request.id == item.instance.name)
+        launch = self._launch(item.instance.name)
         log = self._secrets.mask(output.quoted(launch.request.log, after=self._log_start[item.instance.name]))
         return ReadinessTimeout(
             f"deployment {self._context.name!r}: instance {item.instance.name} was not ready within "
@@ -184,11 +213,7 @@ class LocalDeployment:
         cancelled()
         with self._lock:
             self._ignored_exits = len(self._guard.exits())
-        planned = plan_instances(self._config.resolved())
-        try:
-            self._spawn(prepare(planned, self._context, self._secrets))
-        finally:
-            release(planned)
+        self._start()
 
     # --- being looked at -------------------------------------------------------------------------------------
 
@@ -230,6 +255,10 @@ class LocalDeployment:
             # In this order: a guard that we end ourselves is not alive either, but then we say so before.
             if not self._guard.alive and not self._ending.is_set():
                 raise self._guard.death()
+            if self._edges is not None and edge_proxy.INSTANCE not in self._guard.running():
+                raise PlatformError(
+                    f"the proxy of the edges has ended; its words are in {edge_proxy.INSTANCE}.log"
+                )
         return self._happened()
 
     def _happened(self) -> Sequence[SystemEvent]:
@@ -278,14 +307,60 @@ class LocalDeployment:
 
     def _instance(self, launch: Launch) -> Instance:
         spawned = self._spawned[launch.request.id]
-        return Instance(
-            launch.request.id, launch.planned.url, spawned.pid, spawned.start_ticks, spawned.cgroup
-        )
+        url = self._addresses.get((LOAD, launch.request.id), launch.planned.url)
+        return Instance(launch.request.id, url, spawned.pid, spawned.start_ticks, spawned.cgroup)
 
     def _exits(self) -> list[Exited]:
         with self._lock:
             ignored = self._ignored_exits
-        return self._guard.exits()[ignored:]
+        return [ended for ended in self._guard.exits()[ignored:] if ended.id != edge_proxy.INSTANCE]
+
+    # --- being disturbed -------------------------------------------------------------------------------------
+
+    @property
+    def data_folder(self) -> Path:
+        """`{data}`."""
+        return self._context.data_dir
+
+    def victims(self, target: str) -> Sequence[str]:
+        """Instances of a component; see `base.HasVictims`."""
+        return [instance.name for instance in self.targets[target].instances]
+
+    def kill_instance(self, name: str, *, grace_s: float) -> None:
+        """End an instance with all its processes; the guard counts it as expected, so it is no crash."""
+        self._guard.stop(name, signal="TERM" if grace_s > 0 else "KILL", grace_s=grace_s)
+
+    def restart_instance(self, name: str) -> None:
+        """Start an instance again with the command, the port and the log that it had."""
+        launch = self._launch(name)
+        if not self._guard.wait_gone(name, launch.request.grace_ms / 1000 + _STOP_MARGIN_S):
+            raise PlatformError(f"instance {name} has not ended yet, so it cannot be started again")
+        spawned = self._guard.spawn(launch.request)
+        with self._lock:
+            self._spawned[name] = spawned
+
+    def stop_instance(self, name: str) -> None:
+        """Stop every process of an instance."""
+        self._guard.signal(name, "STOP")
+
+    def resume_instance(self, name: str) -> None:
+        """Let an instance go on."""
+        self._guard.signal(name, "CONT")
+
+    def limit_cpu(self, name: str, cores: float) -> Undo:
+        """Lower the CPU limit of an instance's control group; see `base.LimitsCpu`."""
+        with self._lock:
+            quota = CpuQuota.of(self._spawned[name].cgroup)
+        return quota.lower(cores)
+
+    def disturb_edge(self, edge: Edge, instance: str, trouble: EdgeTrouble) -> Undo:
+        """Disturb calls over an edge to one instance; see `base.HasEdges`."""
+        if self._edges is None:
+            raise PlatformError(f"no call from {edge.source} to {instance} goes through a proxy")
+        return self._edges.disturb(edge, instance, trouble)
+
+    def _launch(self, name: str) -> Launch:
+        return next(launch for launch in self._launches if launch.request.id == name)
 
     # --- going -----------------------------------------------------------------------------------------------
 
@@ -304,6 +379,8 @@ class LocalDeployment:
     def _end(self) -> None:
         grace_s = max((c.stop.grace for c in self._config.resolved().values()), default=0.0)
         stops = {item.request.id: item.planned.component.stop for item in self._launches}
+        if self._edges is not None:
+            self._edges.close()
         with contextlib.suppress(PlatformError):  # a guard that is gone has nothing to stop; swept below
             self._note_oom_kills()
             for name in sorted(self._guard.running()):

@@ -6,7 +6,9 @@ platform's, its value a `PlatformKind`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from towtank.errors import PlatformError
 from towtank.fields import Model
@@ -21,21 +23,72 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "towtank.platforms"
 
 
+@dataclass(frozen=True)
+class FaultAbility:
+    """How a platform makes one kind of fault.
+
+    Parameters
+    ----------
+    how : str
+        For the docs.
+    lasts : {"must", "may", "never"}
+        Whether it must, may or cannot have an end (`for`) there.
+    """
+
+    how: str
+    lasts: Literal["must", "may", "never"] = "must"
+
+
+@dataclass(frozen=True)
 class PlatformKind(PluginKind):
-    """A platform; its config model has `target_names()`, its implementation is a `Platform`."""
+    """A platform; its config model has `target_names()`, its implementation is a `Platform`.
+
+    Parameters
+    ----------
+    faults : mapping
+        Kind of fault → how it is made there; its deployments have the powers that these need.
+    no_faults : str
+        Why it cannot make the others.
+    """
+
+    faults: Mapping[str, FaultAbility] = field(default_factory=dict)
+    no_faults: str = "nothing of it is under Towtank's control"
 
 
 PLATFORMS: dict[str, PlatformKind] = {
     "local": PlatformKind(
-        LocalConfig, "towtank.platforms.local:LocalPlatform", "processes on this machine, under the guard"
+        LocalConfig,
+        "towtank.platforms.local:LocalPlatform",
+        "processes on this machine, under the guard",
+        faults={
+            "kill": FaultAbility(
+                "SIGKILL to every process of the instance; with `for`, it is then started again", lasts="may"
+            ),
+            "stop": FaultAbility("SIGSTOP to every process of the instance, then SIGCONT"),
+            "cpu": FaultAbility("the CPU limit of the instance's control group, version 1 or 2"),
+            "disk": FaultAbility("one file in `{data}`"),
+            "delay": FaultAbility("Toxiproxy between the components"),
+            "drop": FaultAbility("Toxiproxy between the components"),
+            "abort": FaultAbility("Toxiproxy between the components"),
+            "partition": FaultAbility("Toxiproxy between the components"),
+        },
+        no_faults="no way is known to make it on processes of this machine",
     ),
     "external": PlatformKind(
-        ExternalConfig, "towtank.platforms.external:ExternalPlatform", "addresses that are already there"
+        ExternalConfig,
+        "towtank.platforms.external:ExternalPlatform",
+        "addresses that are already there",
+        no_faults="what is at those addresses is not Towtank's to disturb",
     ),
     "kubernetes": PlatformKind(
         KubernetesConfig,
         "towtank.platforms.kubernetes.platform:KubernetesPlatform",
         "objects in a Kubernetes cluster, created and removed again",
+        faults={
+            "kill": FaultAbility("the pod is deleted, and its controller makes another", lasts="never"),
+            "cpu": FaultAbility("the running pod is resized in place (Kubernetes 1.33 or newer)"),
+        },
+        no_faults="from outside of a container that cannot be done, or not be undone for certain",
     ),
 }
 

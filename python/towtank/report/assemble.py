@@ -153,6 +153,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
     found: list[Block | None] = [
         tables.treatments(analysis, names),
         tables.latency(analysis, names),
+        tables.faults(analysis, names),
         *figures.timeseries,
         *figures.observed,
         figures.percentiles,

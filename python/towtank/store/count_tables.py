@@ -8,7 +8,7 @@ ECDFs and heat maps from merged counts are those of the pooled requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,8 @@ LONGEST_BIN_US = 10_000_000
 """Bins of a long run; short runs get finer ones."""
 SHORTEST_BIN_US = 100_000
 FEWEST_BINS, MOST_BINS = 40, 60
+FAULT_BIN_US = 100_000
+"""Bins in which recovery from a fault is looked for."""
 
 _NICE_MS = (100, 200, 500, 1000, 2000, 5000)
 _FAIR_MS = (150, 250, 300, 400, 600, 800, 1500, 2500, 3000, 4000, 6000, 8000)
@@ -71,7 +73,14 @@ def choose_bin_us(duration_us: int) -> int:
     return SHORTEST_BIN_US
 
 
-def write_counts(requests: Path, target: Path, *, bin_us: int, window: Window | None) -> int:
+def write_counts(
+    requests: Path,
+    target: Path,
+    *,
+    bin_us: int,
+    window: Window | None,
+    variables: Sequence[str] = schemas.VARIABLES,
+) -> int:
     """Write `counts.parquet` of a run from its `requests.parquet`.
 
     Parameters
@@ -81,6 +90,8 @@ def write_counts(requests: Path, target: Path, *, bin_us: int, window: Window | 
         Width of a time bin, µs, > 0.
     window : Window, optional
         The measured window; without one, what is not warm-up counts as inside.
+    variables : sequence of str
+        Only these of `schemas.VARIABLES`.
 
     Returns
     -------
@@ -94,7 +105,7 @@ def write_counts(requests: Path, target: Path, *, bin_us: int, window: Window | 
     """
     if bin_us <= 0:
         raise ValueError(f"bin_us must be > 0, found {bin_us}")
-    table = _CountTable(requests, bin_us, window)
+    table = _CountTable(requests, bin_us, window, variables)
     rows = 0
     with replacing(target) as temporary:
         writer_schema = schemas.dictionary_encoded(schemas.COUNTS)
@@ -174,13 +185,13 @@ class _Codes:
 class _CountTable:
     """Counts requests bin by bin."""
 
-    def __init__(self, path: Path, bin_us: int, window: Window | None) -> None:
+    def __init__(self, path: Path, bin_us: int, window: Window | None, variables: Sequence[str]) -> None:
         self._path = path
         self._bin_us = bin_us
         self._window = window
         self._workloads = _Codes(_MOST_WORKLOADS, "workload")
         self._steps = _Codes(_MOST_STEPS, "step")
-        self._pending: dict[str, list[tuple[Int64s, Int64s]]] = {name: [] for name in schemas.VARIABLES}
+        self._pending: dict[str, list[tuple[Int64s, Int64s]]] = {name: [] for name in variables}
         self._bin: int | None = None
 
     def chunks(self) -> Iterator[pa.Table]:
@@ -211,7 +222,10 @@ class _CountTable:
                 if self._bin is not None and bins[start] != self._bin:
                     yield from self._finish()
                 self._bin = int(bins[start])
-                self._add(cells[start:end], {n: (v[start:end], m[start:end]) for n, (v, m) in values.items()})
+                self._add(
+                    cells[start:end],
+                    {n: (v[start:end], m[start:end]) for n, (v, m) in values.items() if n in self._pending},
+                )
         if self._bin is not None:
             yield from self._finish()
 
@@ -243,11 +257,10 @@ class _CountTable:
 
     def _finish(self) -> Iterator[pa.Table]:
         """Counts of the bin that is complete."""
-        for code, name in enumerate(schemas.VARIABLES):
-            parts = self._pending[name]
+        for name, parts in self._pending.items():
             if parts:
                 keys, counts = parts[0] if len(parts) == 1 else _merge(parts)
-                yield self._decode(code, keys, counts)
+                yield self._decode(schemas.VARIABLES.index(name), keys, counts)
             self._pending[name] = []
 
     def _decode(self, variable: int, keys: Int64s, counts: Int64s) -> pa.Table:

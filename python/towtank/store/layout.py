@@ -26,6 +26,7 @@ SAMPLES_STREAM = "samples.arrows"
 EVENTS = "events.parquet"
 EVENTS_STREAM = "events.arrows"
 COUNTS = "counts.parquet"
+FAULT_COUNTS = "fault_counts.parquet"
 TOTALS = "totals.parquet"
 LOGS = "logs"
 
@@ -164,6 +165,11 @@ class RunLayout:
     def counts(self) -> Path:
         """Exact count tables."""
         return self.path / COUNTS
+
+    @property
+    def fault_counts(self) -> Path:
+        """Exact counts of latency in narrow bins, of a run with faults."""
+        return self.path / FAULT_COUNTS
 
     @property
     def totals(self) -> Path:

@@ -118,6 +118,12 @@ class RunFolder:
         filters = None if variables is None else [("variable", "in", list(variables))]
         return _table(self.layout.counts, schemas.dictionary_encoded(schemas.COUNTS), filters)
 
+    def fault_counts(self) -> pa.Table:
+        """Exact counts of latency in bins of `count_tables.FAULT_BIN_US`; empty where no fault was planned."""
+        if self.record.faults:
+            self._require(self.layout.fault_counts)
+        return _table(self.layout.fault_counts, schemas.dictionary_encoded(schemas.COUNTS))
+
     def totals(self) -> pa.Table:
         """Exact sums; empty when no load was driven."""
         self._require(self.layout.totals)

@@ -48,6 +48,21 @@ class StageWindow(Record):
     end_us: int
 
 
+class FaultWindow(Record):
+    """One stroke of a fault on the run clock.
+
+    `kind` is ``none`` where the treatment has no fault then: only its time is of interest, to compare with. `began_us`
+    is when it began, `undone_us` when it had been undone; null when it never was.
+    """
+
+    kind: str
+    target: str = ""
+    instances: tuple[str, ...] = ()
+    planned_us: int
+    began_us: int | None = None
+    undone_us: int | None = None
+
+
 class Window(Record):
     """The measured window: membership by `scheduled`; empty when the load was over before its warm-up."""
 
@@ -91,6 +106,7 @@ class RunRecord(Record):
     clock: ClockRecord | None = None
     window: Window | None = None
     stages: tuple[StageWindow, ...] = ()
+    faults: tuple[FaultWindow, ...] = ()
     workload: str = ""
     load_model: Literal["open", "closed", "foreign", "mixed"] = "open"
     timeout_us: int = 0

@@ -218,6 +218,11 @@ class RunWriter:
                     self.layout.requests, self.layout.counts, bin_us=bin_us, window=record.window
                 )
                 count_tables.write_totals(self.layout.requests, self.layout.totals, window=record.window)
+                if record.faults:
+                    count_tables.write_counts(
+                        self.layout.requests, self.layout.fault_counts, bin_us=count_tables.FAULT_BIN_US,
+                        window=record.window, variables=("latency",),
+                    )  # fmt: skip
             complete = record.model_copy(
                 update={
                     "state": "complete",

@@ -11,8 +11,8 @@ from typing import Any
 
 from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms import placeholders
-from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target
-from towtank.platforms.kubernetes import creating, ownership, pods, reach
+from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target, Undo
+from towtank.platforms.kubernetes import creating, disturbing, ownership, pods, reach
 from towtank.platforms.kubernetes.baseline import Baseline, busy_nodes, off_baseline
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
@@ -305,6 +305,23 @@ class KubernetesDeployment:
             },
             "timings_s": dict(self._timings_s),
         }
+
+    # --- being disturbed -----------------------------------------------------------------------------------------
+
+    def victims(self, target: str) -> Sequence[str]:
+        """Pods that a fault can hit; see `base.HasVictims`."""
+        return disturbing.behind(self._api, self._namespace, self._routes_wanted[target], self._pods())
+
+    def kill_instance(self, name: str, *, grace_s: float) -> None:
+        """Delete a pod; see `base.KillsInstances`."""
+        pod = next((pod for pod in self._pods() if pod["metadata"]["name"] == name), None)
+        if pod is None:
+            raise PlatformError(f"there is no pod {name} any more")
+        disturbing.kill(self._api, self._namespace, pod, grace_s)
+
+    def limit_cpu(self, name: str, cores: float) -> Undo:
+        """Resize a running pod; see `base.LimitsCpu`."""
+        return disturbing.limit_cpu(self._api, self._namespace, name, cores)
 
     # --- going ---------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ class Right:
 _COMMON: tuple[tuple[str, str, tuple[str, ...], str, bool], ...] = (
     ("", "pods", ("get", "list", "watch", "delete"), "to see what becomes of pods", False),
     ("", "pods/log", ("get",), "to show the last lines of a pod that does not start", True),
+    ("", "pods/resize", ("update",), "for the fault `cpu`", True),
     ("", "events", ("list", "watch"), "to say why a pod does not start", False),
     ("", "services", ("get",), "to find the way to a target", False),
     (

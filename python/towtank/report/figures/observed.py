@@ -61,11 +61,13 @@ def _grid(
     metric_of = {row: metric for metric, row in rows.items()}
     stages = timeseries.stages_of(analysis)
     end_s = max([float(mine.end_s.max()), *(float(s["end"]) for s in stages)])
+    faults = timeseries.faults_of(analysis, names, group, end_s)
     tops = {rows[metric]: _top(mine[mine.variable == metric]) for metric in metrics}
     plots = [
         TimePlot(
             row, (0.0, tops[row]), end_s, stages, first=metric == metrics[0], last=metric == metrics[-1],
             title=shorten(clean(_words(metric)), LONGEST_TITLE), unit=unit_of(metric),
+            faults=bool(faults),
         )
         for metric, row in rows.items()
     ]  # fmt: skip
@@ -75,7 +77,7 @@ def _grid(
     return base.build(
         id=f"observed-{number}",
         title=f"What was observed over time: {clean(title)}",
-        caption=_caption(mine, metrics),
+        caption=_caption(mine, metrics) + timeseries.faults_told(faults),
         alt_text=f"Grid of time series for {listed([n.label for n in group])}: {listed(shown, most=9)}.",
         draw=lambda layout: timeseries.draw(layout, names, group, plots),
         datasets={
@@ -83,6 +85,7 @@ def _grid(
                 numbered, names, lambda row: tops[row], lambda row, value: _say(metric_of[row], value)
             ),
             "stages": pd.DataFrame(stages, columns=timeseries.STAGE_COLUMNS),
+            "faults": pd.DataFrame(faults, columns=timeseries.FAULT_COLUMNS),
         },
     )
 

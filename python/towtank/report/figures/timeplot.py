@@ -42,6 +42,8 @@ class TimePlot:
         Where the time axis ends.
     stages : list of dict
         name, start, end, middle, shade.
+    faults : bool
+        Whether some treatment has faults: the data set `faults` then says when they were on.
     first, last : bool
         Whether it carries the names of stages, and the labels of the time axis.
     title, unit : str
@@ -54,6 +56,7 @@ class TimePlot:
     stages: list[dict[str, Any]]
     first: bool
     last: bool
+    faults: bool = False
     title: str = ""
     unit: str = ""
 
@@ -65,13 +68,14 @@ class TimePlot:
             hue = LIGHT[f"s{named.style.color}"]
             title = alt.Title(named.series or named.short, color=hue, fontSize=13, offset=17)
         layers = self._layers(source, names, None, ticks=max(3, width // 90), leftmost=leftmost)
-        return alt.layer(*self._shading(width), *layers, width=width, height=96, title=title)
+        behind = [*self._shading(width), *self._disturbed(named)]
+        return alt.layer(*behind, *layers, width=width, height=96, title=title)
 
     def overlay(self, names: Names, layout: Layout) -> Chart:
         """Draw all treatments in one plot: columns would be too narrow on a phone."""
         width = layout.plot(left=66)
         layers = self._layers(alt.Chart(base.data("bands")), names, layout, ticks=4, leftmost=True)
-        return alt.layer(*self._shading(width), *layers, width=width, height=92)
+        return alt.layer(*self._shading(width), *self._disturbed(None), *layers, width=width, height=92)
 
     def _layers(
         self, source: alt.Chart, names: Names, legend: Layout | None, *, ticks: int, leftmost: bool
@@ -155,6 +159,22 @@ class TimePlot:
             return scale, base.duration_axis(title, tickCount=4, labels=labels, minExtent=extent)
         form = ".0%" if self.unit == "ratio" else alt.Undefined
         return scale, alt.Axis(title=title, labels=labels, tickCount=4, format=form, minExtent=extent)
+
+    def _disturbed(self, named: Named | None) -> list[alt.Chart]:
+        """When faults were on: of one treatment, or of all."""
+        if not self.faults:
+            return []
+        source = alt.Chart(base.data("faults"))
+        if named is not None:
+            source = source.transform_filter(alt.datum.treatment == named.short)
+        tooltip = [
+            alt.Tooltip("what:N", title="fault"),
+            alt.Tooltip("start:Q", title="from (s)", format=".3~r"),
+        ]
+        area = source.mark_rect(color=LIGHT["fail"], opacity=0.16)
+        edge = source.mark_rule(color=LIGHT["fail"], opacity=0.7, strokeWidth=1)
+        x = alt.X("start:Q", scale=self._time())
+        return [area.encode(x=x, x2="end:Q", tooltip=tooltip), edge.encode(x=x, tooltip=tooltip)]
 
     def _shading(self, width: int) -> list[alt.Chart]:
         """Every other stage; named in the first row, where a name has room."""

@@ -70,8 +70,9 @@ def _grid(
     domains = {r: _domain(mine, r) for r in rows}
     stages = stages_of(analysis)
     end_s = max([float(mine.end_s.max()), *(s["end"] for s in stages)])
+    faults = faults_of(analysis, names, group, end_s)
     plots = [
-        TimePlot(r, domains[r], end_s, stages, first=i == 0, last=i == len(rows) - 1)
+        TimePlot(r, domains[r], end_s, stages, first=i == 0, last=i == len(rows) - 1, faults=bool(faults))
         for i, r in enumerate(rows)
     ]
 
@@ -80,11 +81,15 @@ def _grid(
     return base.build(
         id=f"timeseries-{number}" if number else "timeseries",
         title="What happened over time" + (f": {title}" if title else f" ({number})" if number else ""),
-        caption=_caption(analysis, mine, group, stages),
+        caption=_caption(analysis, mine, group, stages) + faults_told(faults),
         alt_text=f"Grid of time series for {listed(words)}: {listed([TITLES[r] for r in rows], most=9)}. "
         + _peaks(mine, names, group),
         draw=lambda layout: draw(layout, names, group, plots),
-        datasets={"bands": rows_drawn, "stages": pd.DataFrame(stages, columns=STAGE_COLUMNS)},
+        datasets={
+            "bands": rows_drawn,
+            "stages": pd.DataFrame(stages, columns=STAGE_COLUMNS),
+            "faults": pd.DataFrame(faults, columns=FAULT_COLUMNS),
+        },
     )
 
 
@@ -104,6 +109,7 @@ def draw(layout: Layout, names: Names, group: tuple[Named, ...], plots: list[Tim
     return alt.vconcat(*lines, spacing=10)
 
 
+FAULT_COLUMNS = ["treatment", "start", "end", "what"]
 STAGE_COLUMNS = ["number", "name", "start", "end", "middle", "shade"]
 
 
@@ -199,6 +205,30 @@ def stages_of(analysis: ExperimentAnalysis) -> list[dict[str, Any]]:
         values = (number, name, start, end, (start + end) / 2, number % 2)
         found.append(dict(zip(STAGE_COLUMNS, values, strict=True)))
     return found
+
+
+def faults_of(
+    analysis: ExperimentAnalysis, names: Names, group: tuple[Named, ...], end_s: float
+) -> list[dict[str, Any]]:
+    """When faults were on in each treatment; what was never undone is a line."""
+    shorts = {named.id: names[named.id].short for named in group}
+    return [
+        {
+            "treatment": shorts[one["treatment_id"]],
+            "start": one["start_s"],
+            "end": min(one["start_s"] if one["end_s"] is None else one["end_s"], end_s),
+            "what": clean(f"{one['kind']} of {', '.join(one['instances']) or one['target']}"),
+        }
+        for one in analysis.faults
+        if one["treatment_id"] in shorts
+    ]
+
+
+def faults_told(faults: list[dict[str, Any]]) -> str:
+    """Sentence of a caption; empty without faults."""
+    if not faults:
+        return ""
+    return f" Red: while a fault was on ({listed(list(dict.fromkeys(str(one['what']) for one in faults)))})."
 
 
 def _peaks(frame: pd.DataFrame, names: Names, group: tuple[Named, ...]) -> str:

@@ -2,11 +2,12 @@
 
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.runs import runs
-from towtank.report.tables.treatments import instances, latency, outcomes, steps, treatments
+from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
 
 __all__ = [
     "claims",
     "factorial",
+    "faults",
     "instances",
     "latency",
     "outcomes",

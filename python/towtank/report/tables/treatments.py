@@ -12,6 +12,7 @@ from towtank.report.naming import Names
 from towtank.report.tables.headings import column, nothing
 from towtank.report.text import clean
 from towtank.report.values import NOTHING, count, estimate, known, share, show
+from towtank.variables import FAULT_VARIABLES
 
 LOAD = ("requests", "throughput", "goodput", "cpu_cores", "memory_bytes", "bytes_in_per_s")
 LATENCIES = ("min", "mean", "median", "p90", "p95", "p99", "max")
@@ -59,6 +60,23 @@ def latency(analysis: ExperimentAnalysis, names: Names) -> Table:
     )
     columns = (Column("Treatment"), *(column(v) for v in shown))
     return Table("latency", "Latency: mean over runs, its interval below", columns, rows, remark)
+
+
+def faults(analysis: ExperimentAnalysis, names: Names) -> Table | None:
+    """What faults did to each treatment; those without a fault are looked at over the same stretch of time."""
+    variables = [v for v in FAULT_VARIABLES if _present(analysis, v)]
+    if not variables:
+        return None
+    rows = tuple(
+        (_head(t, names), *(estimate(t.estimates.get(v)) for v in variables)) for t in analysis.treatments
+    )
+    remark = (
+        "From the start of the first fault to the end of the measured window, in treatments without a fault from when "
+        "it would have come. Recovered: failures and latency are back within their band from before the fault, and "
+        "stay there; a service that had not recovered when the load was over reads as more than the time that was left."
+    )
+    columns = (Column("Treatment"), *(column(v) for v in variables))
+    return Table("faults", "Faults: mean over runs, its interval below", columns, rows, remark)
 
 
 def _present(analysis: ExperimentAnalysis, name: str) -> bool:

@@ -1,0 +1,244 @@
+"""Faults: parts of the file that the model of their kind validates, and what must fit to deployment and load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+from collections.abc import Sequence as SequenceType
+from typing import Protocol
+
+from towtank.design.context import FileContext
+from towtank.design.plugin_section import named_model
+from towtank.design.problems import listing, nearest
+from towtank.design.tree import Mapping, Node, Scalar, Sequence
+from towtank.design.validation import Path, joined, validated
+from towtank.faults import registry
+from towtank.faults.model import ALL, NONE, ONE, RANDOM, Fault, FaultFile
+from towtank.fields import Model
+from towtank.platforms import registry as platforms
+from towtank.platforms.base import LOAD
+from towtank.spelling import nearest_name
+from towtank.units import format_duration
+
+_COMMON = tuple(info.alias or name for name, info in FaultFile.model_fields.items())
+
+
+class AnyDeployment(Protocol):
+    """A deployment of the file, as far as faults care."""
+
+    @property
+    def model(self) -> Model:
+        """The platform's own model."""
+
+    def target_names(self) -> tuple[str, ...]:
+        """Targets that it has."""
+
+
+def read_faults(node: Node, path: Path, context: FileContext) -> tuple[Fault, ...] | None:
+    """Validate `faults`: a list of mappings, each with the keys of its kind; None when it has problems."""
+    if not isinstance(node, Sequence):
+        context.problems.add(
+            node.place,
+            joined(path),
+            "allowed is a list of faults, such as [{kind: kill, at: 20s, for: 5s}]",
+        )
+        return None
+    found = [_read(item, (*path, index), context) for index, item in enumerate(node.items)]
+    faults = tuple(fault for fault in found if fault is not None)
+    return faults if len(faults) == len(found) else None
+
+
+class _Kinds:
+    """The table of faults with the one that does nothing."""
+
+    @staticmethod
+    def names() -> tuple[str, ...]:
+        """All kinds."""
+        return (*registry.names(), NONE)
+
+    config_model = staticmethod(registry.config_model)
+
+
+def _read(node: Node, path: Path, context: FileContext) -> Fault | None:
+    if not isinstance(node, Mapping):
+        context.problems.add(
+            node.place,
+            joined(path),
+            f"allowed is a mapping with {listing(_COMMON)}, and the keys of its kind",
+        )
+        return None
+    kind = node.get("kind")
+    place = node.key_place("kind") if kind is not None else context.holder(path)
+    if kind is None:
+        misspelled = nearest_name("kind", node.entries)
+        context.problems.add(
+            place, joined((*path, "kind")), f"the key 'kind' is missing here; allowed are {listing(_Kinds.names())}",
+            f"{misspelled!r} was probably meant to be it" if misspelled else "",
+        )  # fmt: skip
+        return None
+    common = validated(FaultFile, node.only(set(_COMMON)), path, context.holder(path), context.problems)
+    if (
+        isinstance(kind, Scalar) and kind.value == NONE
+    ):  # a level to compare with: what other kinds need may stand there
+        return None if common is None else _fault(common, NONE, {})
+    model = named_model(
+        _Kinds, "fault", kind, place=kind.place, where=joined((*path, "kind")), context=context
+    )
+    if model is None:
+        return None
+    options = validated(model, node.without(*_COMMON), path, context.holder(path), context.problems, _COMMON)
+    if common is None or options is None or not _in_order(common, node, path, context):
+        return None
+    given = options.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return _fault(common, common.kind if common.when else NONE, given)
+
+
+def _fault(common: FaultFile, kind: str, options: MappingType[str, object]) -> Fault:
+    told = common.model_dump(by_alias=True, exclude_unset=True) | {"kind": kind, "options": options}
+    told |= {key: f"{told[key]!r}s" for key in ("at", "for", "every") if told.get(key) is not None}
+    return Fault.model_validate(told)
+
+
+def _in_order(fault: FaultFile, node: Mapping, path: Path, context: FileContext) -> bool:
+    """Repetitions must not overlap."""
+    if fault.times > 1 and fault.every is None:
+        context.problems.add(
+            node.key_place("times"),
+            joined((*path, "times")),
+            f"a fault that comes {fault.times} times needs `every`",
+        )
+        return False
+    if fault.every is not None and fault.lasts is not None and fault.every <= fault.lasts:
+        context.problems.add(
+            node.key_place("every"),
+            joined((*path, "every")),
+            f"it lasts {format_duration(fault.lasts)} and would come again after {format_duration(fault.every)}",
+            "let it last shorter, or come again later",
+        )
+        return False
+    return True
+
+
+def check_faults(
+    faults: SequenceType[Fault],
+    deployment: AnyDeployment,
+    name: str,
+    length_s: float,
+    *,
+    foreign: bool,
+    context: FileContext,
+) -> bool:
+    """Say which faults cannot be made on a deployment, or not while its load lasts; whether all can.
+
+    Parameters
+    ----------
+    faults : sequence of Fault
+    deployment : AnyDeployment
+    name : str
+        Of the deployment in the file.
+    length_s : float
+        How long the longest load lasts, seconds.
+    foreign : bool
+        Another tool makes the load.
+    """
+    before = len(context.problems)
+    for index, fault in enumerate(faults):
+        if fault.is_active:
+            _Fitting(fault, ("faults", index), deployment, name, context).check(length_s, foreign=foreign)
+    return len(context.problems) == before
+
+
+class _Fitting:
+    """One fault against one deployment."""
+
+    def __init__(
+        self, fault: Fault, path: Path, deployment: AnyDeployment, name: str, context: FileContext
+    ) -> None:
+        self._fault = fault
+        self._path = path
+        self._deployment = deployment
+        self._name = name
+        self._context = context
+        self._platform = str(getattr(deployment.model, "platform", ""))
+
+    def check(self, length_s: float, *, foreign: bool) -> None:
+        """Say everything that does not fit."""
+        if foreign:
+            self._say(
+                "kind",
+                "another tool drives the load, and its clock is known only when it is over; faults come at times on it",
+                "let the engine drive the load",
+            )
+        if self._fault.at >= length_s:
+            self._say("at", f"the load is over after {format_duration(length_s)}")
+        able = platforms.kind(self._platform).faults
+        if self._fault.kind not in able:
+            can = f"it can {listing(tuple(able))}" if able else "it can make no fault"
+            why = platforms.kind(self._platform).no_faults
+            self._say(
+                "kind",
+                f"platform {self._platform!r} (deployment {self._name!r}) cannot make the fault {self._fault.kind!r}: "
+                f"{why}; {can}",
+            )
+            return
+        lasts = able[self._fault.kind].lasts
+        if lasts == "must" and self._fault.lasts is None:
+            self._say("for", f"the fault {self._fault.kind!r} needs `for`: how long it lasts")
+        if lasts == "never" and self._fault.lasts is not None:
+            self._say(
+                "for", f"on platform {self._platform!r} the fault {self._fault.kind!r} has no length: "
+                f"{able[self._fault.kind].how}"
+            )  # fmt: skip
+        self._check_target()
+
+    def _check_target(self) -> None:
+        fault, known = self._fault, self._deployment.target_names()
+        if fault.target is None and len(known) != 1:
+            self._say(
+                "target",
+                f"deployment {self._name!r} has several targets; the fault must name one of {listing(known)}",
+            )
+            return
+        target = fault.target or known[0]
+        if target not in known:
+            self._say(
+                "target",
+                f"deployment {self._name!r} has no target {target!r}; it has {listing(known)}",
+                nearest(target, known),
+            )
+            return
+        if registry.kind(fault.kind).hits == "edge":
+            self._check_edge(str(fault.options.get("from", LOAD)), target, known)
+        names = getattr(self._deployment.model, "instance_names", None)
+        chosen: tuple[str, ...] = (ONE, ALL, RANDOM, *(names(target) if names is not None else ()))
+        if fault.instance not in chosen:
+            self._say(
+                "instance",
+                f"{target} has no instance {fault.instance!r}; allowed are {listing(chosen)}",
+                nearest(fault.instance, chosen),
+            )
+
+    def _check_edge(self, source: str, target: str, known: tuple[str, ...]) -> None:
+        """Calls must really go from there to the target, at an address that Towtank gave."""
+        if source == LOAD:
+            return
+        if source not in known:
+            allowed = (LOAD, *known)
+            self._say(
+                "from",
+                f"deployment {self._name!r} has no component {source!r}; allowed are {listing(allowed)}",
+                nearest(source, allowed),
+            )
+            return
+        called_by = getattr(self._deployment.model, "called_by", None)
+        called = () if called_by is None else called_by(source)
+        if target not in called:
+            self._say(
+                "from",
+                f"{source} is not given the address of {target}, so its calls cannot be met; it is given those of "
+                f"{listing(called)}",
+                f"pass {{url.{target}}} to it",
+            )
+
+    def _say(self, key: str, message: str, hint: str = "") -> None:
+        path = (*self._path, key)
+        self._context.problems.add(self._context.holder(path), joined(path), message, hint)

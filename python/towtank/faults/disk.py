@@ -1,0 +1,69 @@
+"""The fault that fills a disk: one file in the deployment's own folder, with a reserve that is never touched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from towtank.errors import PlatformError
+from towtank.faults.base import Order, cannot
+from towtank.faults.options import LEAST_LEFT_BYTES, DiskOptions
+from towtank.platforms.base import Deployment, HasDataFolder, Undo
+from towtank.units import format_bytes
+
+NAME = ".towtank-fill"
+_PIECE = 1 << 20
+
+
+class Disk:
+    """Fills the disk under the deployment's folder; the file goes with the fault, and else with the folder."""
+
+    def begin(self, deployment: Deployment, order: Order) -> Undo:
+        """See `Action.begin`."""
+        options: DiskOptions = order.options
+        owner = deployment if isinstance(deployment, HasDataFolder) else cannot(deployment, order)
+        folder = _inside(owner.data_folder, options.folder)
+        leave = options.leave if _is_own_disk(folder) else max(options.leave, LEAST_LEFT_BYTES)
+        size = min(options.size, shutil.disk_usage(folder).free - leave)
+        if size <= 0:
+            raise PlatformError(
+                f"fault 'disk': {format_bytes(shutil.disk_usage(folder).free)} are free at {folder}, and "
+                f"{format_bytes(leave)} of them must stay free",
+                hint="give the deployment a disk of its own below {data}, or make room",
+            )
+        path = folder / NAME
+        try:
+            _fill(path, size)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise PlatformError(f"fault 'disk': {path} cannot be filled: {error.strerror}") from error
+        return lambda: path.unlink(missing_ok=True)
+
+
+def _fill(path: Path, size: int) -> None:
+    """Take room on the disk; what a sparse file shows is none. On a disk of its own it may become really full."""
+    with path.open("wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError:  # not every file system knows it
+            with contextlib.suppress(OSError):
+                for start in range(0, size, _PIECE):
+                    file.write(b"\xff" * min(_PIECE, size - start))
+                file.flush()
+
+
+def _inside(data: Path, name: str) -> Path:
+    folder = (data / name).resolve()
+    if not folder.is_relative_to(data.resolve()) or not folder.is_dir():
+        raise PlatformError(
+            f"fault 'disk': {name!r} is no folder inside of the deployment's {data}",
+            hint="`folder` is relative to {data}, and must be there when the fault begins",
+        )
+    return folder
+
+
+def _is_own_disk(folder: Path) -> bool:
+    """Whether a folder is where a disk is mounted: filling it then hurts nobody else."""
+    return folder.is_mount()

@@ -1,0 +1,69 @@
+"""Faults on an edge, the way of calls from one component to another: delay, drop, abort, partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from towtank.faults import registry
+from towtank.faults.base import Order, cannot, each
+from towtank.faults.model import Fault
+from towtank.faults.options import EdgeOptions
+from towtank.platforms.base import Deployment, Edge, EdgeTrouble, HasEdges, Undo
+
+
+class Delay:
+    """Answers come later."""
+
+    def begin(self, deployment: Deployment, order: Order) -> Undo:
+        """See `Action.begin`."""
+        options = order.options
+        return _trouble(deployment, order, EdgeTrouble("delay", options.share, options.delay, options.jitter))
+
+
+class Drop:
+    """Calls vanish."""
+
+    def begin(self, deployment: Deployment, order: Order) -> Undo:
+        """See `Action.begin`."""
+        return _trouble(deployment, order, EdgeTrouble("drop", order.options.share))
+
+
+class Abort:
+    """Calls break."""
+
+    def begin(self, deployment: Deployment, order: Order) -> Undo:
+        """See `Action.begin`."""
+        return _trouble(deployment, order, EdgeTrouble("abort", order.options.share))
+
+
+class Partition:
+    """Nothing comes through, either way."""
+
+    def begin(self, deployment: Deployment, order: Order) -> Undo:
+        """See `Action.begin`."""
+        return _trouble(deployment, order, EdgeTrouble("cut"))
+
+
+def _trouble(deployment: Deployment, order: Order, trouble: EdgeTrouble) -> Undo:
+    edges = deployment if isinstance(deployment, HasEdges) else cannot(deployment, order)
+    edge = Edge(order.options.source, order.target)
+    return each(order, lambda name: edges.disturb_edge(edge, name, trouble))
+
+
+def edges_of(faults: Iterable[Fault], only_target: str) -> tuple[Edge, ...]:
+    """Edges that faults are about, each once.
+
+    Parameters
+    ----------
+    faults : iterable of Fault
+        Of all treatments that share a deployment: an edge has its proxy in each of them.
+    only_target : str
+        Target of a fault that names none.
+    """
+    found: dict[Edge, None] = {}
+    for fault in faults:
+        if fault.is_active and registry.kind(fault.kind).hits == "edge":
+            options = registry.config_model(fault.kind).model_validate(fault.options)
+            if isinstance(options, EdgeOptions):
+                found[Edge(options.source, fault.target or only_target)] = None
+    return tuple(found)

@@ -1,0 +1,114 @@
+"""Faults on pods: which stand behind a target, how one is killed, and how its CPU is taken away while it runs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from towtank.errors import PlatformError
+from towtank.platforms.base import Undo
+from towtank.platforms.kubernetes import pods
+from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
+from towtank.platforms.kubernetes.config import KubernetesTarget
+from towtank.platforms.kubernetes.discovery import POD, SERVICE
+from towtank.units import parse_cores
+
+_TRIES = 8
+"""The status of a pod is written all the time: a change may have to be made anew on a newer version."""
+
+
+def behind(api: ApiClient, namespace: str, target: KubernetesTarget, living: Iterable[Json]) -> list[str]:
+    """Names of the ready pods that a target's Service chooses; behind an Ingress those of the whole deployment."""
+    selector: Mapping[str, Any] = {}
+    if target.service is not None:
+        service = api.get(SERVICE.path(namespace, target.service))
+        selector = (service.get("spec") or {}).get("selector") or {}
+    return sorted(
+        str(pod["metadata"]["name"])
+        for pod in living
+        if pods.is_ready(pod) and selector.items() <= (pod["metadata"].get("labels") or {}).items()
+    )
+
+
+def kill(api: ApiClient, namespace: str, pod: Json, grace_s: float) -> None:
+    """Delete a pod, by its UID; whoever owns it makes another."""
+    metadata = pod["metadata"]
+    path = POD.path(namespace, str(metadata["name"]))
+    if not api.delete(path, str(metadata["uid"]), grace_s=round(grace_s)):
+        raise PlatformError(f"the pod {metadata['name']} was gone before it could be killed")
+
+
+def limit_cpu(api: ApiClient, namespace: str, name: str, cores: float) -> Undo:
+    """Resize a running pod in place, each of its containers to so many cores; undone, it gets back what it had.
+
+    Raises
+    ------
+    PlatformError
+        The cluster does not resize pods in place, or not this one: its quality of service may not change.
+    """
+    had: dict[str, Json] = {}
+    path = f"{POD.path(namespace, name)}/resize"
+    uid = ""
+
+    def lower(pod: Json) -> None:
+        nonlocal uid
+        uid = str(pod["metadata"]["uid"])
+        for container in pod["spec"]["containers"]:
+            had[container["name"]] = copy.deepcopy(container.get("resources") or {})
+            container["resources"] = lowered(container.get("resources") or {}, cores)
+
+    def give_back(pod: Json) -> None:
+        if str(pod["metadata"]["uid"]) == uid:
+            for container in pod["spec"]["containers"]:
+                container["resources"] = had[container["name"]]
+
+    try:
+        _change(api, path, POD.path(namespace, name), lower)
+    except ApiError as error:
+        raise PlatformError(
+            f"the CPU of pod {name} cannot be limited while it runs: {error.said}",
+            hint="resizing in place needs Kubernetes 1.33 or newer, and a container with CPU limits",
+        ) from error
+
+    def undo() -> None:
+        try:
+            _change(api, path, POD.path(namespace, name), give_back)
+        except ApiError as error:
+            if error.code != 404:  # a pod that is gone takes its limit along
+                raise
+
+    return undo
+
+
+def lowered(resources: Json, cores: float) -> Json:
+    """Resources of a container with less CPU; what was asked for equals its limit afterwards only if it did before."""
+    found = copy.deepcopy(resources)
+    limits, requests = found.setdefault("limits", {}), found.setdefault("requests", {})
+    guaranteed = "cpu" in limits and parse_cores(str(limits["cpu"])) == parse_cores(
+        str(requests.get("cpu", limits["cpu"]))
+    )
+    limits["cpu"] = _milli(cores)
+    asked = parse_cores(str(requests["cpu"])) if "cpu" in requests else None
+    if guaranteed:
+        requests["cpu"] = limits["cpu"]
+    elif asked is None or asked >= cores:
+        requests["cpu"] = _milli(cores / 2)
+    return found
+
+
+def _milli(cores: float) -> str:
+    return f"{max(1, round(cores * 1000))}m"
+
+
+def _change(api: ApiClient, path: str, whole: str, edit: Callable[[Json], None]) -> None:
+    for left in range(_TRIES - 1, -1, -1):
+        pod = api.get(whole)
+        edit(pod)
+        try:
+            api.replace(path, pod)
+        except ApiError as error:
+            if error.code != 409 or not left:
+                raise
+        else:
+            return

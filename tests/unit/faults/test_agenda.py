@@ -1,0 +1,168 @@
+"""The agenda of a run: faults come at their times, hit what they should, and are always undone."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from towtank.errors import PlatformError
+from towtank.faults import registry
+from towtank.faults.agenda import BEGAN, FAILED, UNDONE, Agenda
+from towtank.faults.model import Fault
+from towtank.platforms.base import Instance, Target
+
+LATE_S = 1.0
+"""A busy machine wakes threads late."""
+
+
+class Patient:
+    """A deployment that writes down what is done to it."""
+
+    def __init__(self, count=3):
+        self.count = count
+        self.done = []
+        self.broken = ""
+
+    @property
+    def targets(self):
+        return {
+            "app": Target("app", tuple(Instance(name, "http://127.0.0.1:9") for name in self.victims("app")))
+        }
+
+    def victims(self, target):
+        return [f"{target}-{number}" for number in range(self.count)]
+
+    def _do(self, what, name):
+        if self.broken == f"{what} {name}":
+            raise PlatformError(f"{what} does not work on {name}")
+        self.done.append((what, name, time.monotonic()))
+
+    def kill_instance(self, name, *, grace_s):
+        self._do("kill" if grace_s == 0 else "end", name)
+
+    def restart_instance(self, name):
+        self._do("restart", name)
+
+    def stop_instance(self, name):
+        self._do("stop", name)
+
+    def resume_instance(self, name):
+        self._do("resume", name)
+
+    @property
+    def words(self):
+        return [f"{what} {name}" for what, name, _ in self.done]
+
+
+def fault(kind="stop", **keys):
+    return Fault.model_validate({"kind": kind, "at": "100ms", "for": "200ms", **keys})
+
+
+def carry_out(faults, patient, wait_s=0.6, seed=1):
+    agenda = Agenda(faults, patient, target="app", seed=seed)
+    zero_ns = time.monotonic_ns()
+    agenda.start(zero_ns)
+    time.sleep(wait_s)
+    return agenda.close(), zero_ns
+
+
+def test_a_fault_comes_and_goes_at_its_time():
+    patient = Patient()
+    made, zero_ns = carry_out([fault()], patient)
+    assert patient.words == ["stop app-0", "resume app-0"]
+    (stroke,) = made.strokes
+    assert 0.1e9 <= stroke.began_ns - zero_ns < (0.1 + LATE_S) * 1e9
+    assert 0.3e9 <= stroke.undone_ns - zero_ns < (0.3 + LATE_S) * 1e9
+    assert [event.kind for event in made.events] == [BEGAN, UNDONE]
+    assert made.events[0].instance == "app-0"
+    assert made.events[0].detail["planned_us"] == 100_000
+    assert made.problems == ()
+    assert made.latest_s < LATE_S
+
+
+def test_what_is_still_on_is_undone_at_the_end():
+    patient = Patient()
+    made, _ = carry_out([fault(**{"for": "60s"})], patient)
+    assert patient.words == ["stop app-0", "resume app-0"]
+    assert "at the end of the load" in made.events[-1].message
+
+
+def test_what_has_not_come_yet_never_does():
+    patient = Patient()
+    made, _ = carry_out([fault(at="60s")], patient, wait_s=0.05)
+    assert patient.words == []
+    assert made.strokes[0].began_ns is None
+
+
+@pytest.mark.parametrize(("instance", "hit"), [("one", [0]), ("all", [0, 1, 2]), ("app-2", [2])])
+def test_which_instances_are_hit(instance, hit):
+    patient = Patient()
+    made, _ = carry_out([fault(instance=instance)], patient)
+    assert patient.words[: len(hit)] == [f"stop app-{number}" for number in hit]
+    assert sorted(patient.words[len(hit) :]) == [f"resume app-{number}" for number in hit]
+    assert made.strokes[0].instances == tuple(f"app-{number}" for number in hit)
+
+
+def test_random_is_drawn_from_the_seed_of_the_run():
+    def drawn(seed):
+        keys = {"for": "10ms", "at": "0s", "every": "20ms", "times": 12, "instance": "random"}
+        made, _ = carry_out([fault(**keys)], Patient(), seed=seed)
+        return [stroke.instances for stroke in made.strokes]
+
+    assert drawn(5) == drawn(5)
+    assert len(set(drawn(5))) > 1
+    assert drawn(5) != drawn(6)
+
+
+def test_killed_for_good_stays_dead_and_killed_for_a_time_is_started_again():
+    patient = Patient()
+    dead = Fault.model_validate({"kind": "kill", "at": "0s"})
+    back = Fault.model_validate(
+        {"kind": "kill", "at": "50ms", "for": "50ms", "instance": "app-1", "options": {"grace": "2s"}}
+    )
+    made, _ = carry_out([dead, back], patient)
+    assert patient.words == ["kill app-0", "end app-1", "restart app-1"]
+    assert [stroke.undone_ns is None for stroke in made.strokes] == [True, False]
+    assert [event.kind for event in made.events] == [BEGAN, BEGAN, UNDONE]
+
+
+def test_a_fault_that_cannot_be_made_lets_go_what_it_had_and_is_told():
+    patient = Patient()
+    patient.broken = "stop app-1"
+    made, _ = carry_out([fault(instance="all")], patient)
+    assert patient.words == ["stop app-0", "resume app-0"]
+    assert made.problems == ("stop could not be done: stop does not work on app-1",)
+    assert [event.kind for event in made.events] == [FAILED]
+
+
+def test_a_fault_that_cannot_be_undone_is_told_and_the_others_are_undone():
+    patient = Patient()
+    patient.broken = "resume app-1"
+    made, _ = carry_out([fault(instance="all")], patient)
+    assert sorted(patient.words) == ["resume app-0", "resume app-2", "stop app-0", "stop app-1", "stop app-2"]
+    assert made.problems == ("stop could not be undone: resume does not work on app-1",)
+
+
+def test_nothing_to_hit_is_told():
+    made, _ = carry_out([fault()], Patient(count=0))
+    assert "app has no instance 'one' that runs" in made.problems[0]
+
+
+def test_a_deployment_without_the_power_is_told():
+    made, _ = carry_out([fault("cpu", options={"cores": 0.5})], Patient())
+    assert "a Patient cannot do that" in made.problems[0]
+
+
+def test_none_only_marks_the_time():
+    patient = Patient()
+    made, _ = carry_out([fault("none")], patient, wait_s=0.4)
+    assert patient.words == []
+    assert [stroke.fault.kind for stroke in made.strokes] == ["none"]
+    assert made.events == ()
+
+
+def test_every_kind_can_be_loaded():
+    for name in registry.names():
+        assert callable(registry.create(name).begin)
+        assert registry.kind(name).summary

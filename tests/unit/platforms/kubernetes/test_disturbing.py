@@ -1,0 +1,119 @@
+"""Faults on pods, against an API server in memory: which are hit, how they are killed, and how CPU is taken away."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from towtank.errors import PlatformError
+from towtank.faults import registry as faults
+from towtank.platforms import base, registry
+from towtank.platforms.kubernetes.deployment import KubernetesDeployment
+from towtank.platforms.kubernetes.disturbing import lowered
+from towtank.platforms.kubernetes.platform import KubernetesPlatform
+
+
+@pytest.fixture
+def deployed(make, context):
+    made = []
+
+    def deploy():
+        made.append(KubernetesPlatform().deploy(make(), context))
+        made[-1].wait_ready(cancelled=lambda: None)
+        return made[-1]
+
+    yield deploy
+    for one in made:
+        one.remove()
+
+
+def test_the_deployment_has_the_powers_that_its_platform_names():
+    needs = {"kill": base.KillsInstances, "cpu": base.LimitsCpu}
+    assert set(registry.kind("kubernetes").faults) == set(needs)
+    for power in (base.HasVictims, *needs.values()):
+        methods = [name for name in vars(power) if not name.startswith("_")]
+        assert all(hasattr(KubernetesDeployment, name) for name in methods), power
+    assert set(needs) <= set(faults.names())
+
+
+@pytest.mark.parametrize(
+    ("had", "gets"),
+    [
+        (
+            {"limits": {"cpu": "1", "memory": "64Mi"}, "requests": {"cpu": "500m"}},
+            {"limits": {"cpu": "100m", "memory": "64Mi"}, "requests": {"cpu": "50m"}},
+        ),
+        (
+            {"limits": {"cpu": "1"}, "requests": {"cpu": "20m"}},
+            {"limits": {"cpu": "100m"}, "requests": {"cpu": "20m"}},
+        ),
+        (
+            {"limits": {"cpu": "1"}, "requests": {"cpu": "1000m"}},
+            {"limits": {"cpu": "100m"}, "requests": {"cpu": "100m"}},
+        ),
+        (
+            {"requests": {"memory": "8Mi"}},
+            {"limits": {"cpu": "100m"}, "requests": {"memory": "8Mi", "cpu": "50m"}},
+        ),
+    ],
+)
+def test_the_quality_of_service_stays_what_it_was(had, gets):
+    """What was asked for and its limit are equal afterwards only where they were before."""
+    before = {key: dict(value) for key, value in had.items()}
+    assert lowered(had, 0.1) == gets
+    assert had == before, "what it had is put back later"
+
+
+def test_ready_pods_behind_the_service_are_hit(deployed, cluster):
+    deployment = deployed()
+    names = deployment.victims("app")
+    assert names == sorted(pod["metadata"]["name"] for pod in cluster.all("pods"))
+    assert names
+    pod = cluster.all("pods")[0]
+    cluster.change(
+        "pods", pod["metadata"]["namespace"], pod["metadata"]["name"],
+        lambda it: it["status"]["conditions"][1].update(status="False"),
+    )  # fmt: skip
+    eventually(lambda: pod["metadata"]["name"] not in deployment.victims("app"))
+
+
+def test_a_pod_is_killed_by_its_uid_and_once(deployed, cluster):
+    deployment = deployed()
+    name = deployment.victims("app")[0]
+    deployment.kill_instance(name, grace_s=0)
+    assert name not in {pod["metadata"]["name"] for pod in cluster.all("pods")}
+    eventually(lambda: name not in deployment.victims("app"))
+    with pytest.raises(PlatformError, match="there is no pod"):
+        deployment.kill_instance(name, grace_s=0)
+
+
+def test_cpu_is_taken_from_a_running_pod_and_given_back(deployed, cluster):
+    deployment = deployed()
+    name = deployment.victims("app")[0]
+
+    def resources():
+        (pod,) = [pod for pod in cluster.all("pods") if pod["metadata"]["name"] == name]
+        return [container.get("resources") or {} for container in pod["spec"]["containers"]]
+
+    before = resources()
+    undo = deployment.limit_cpu(name, 0.05)
+    assert all(one["limits"]["cpu"] == "50m" for one in resources())
+    undo()
+    assert resources() == before
+    assert any("/resize" in line for line in cluster.log)
+
+
+def test_a_pod_that_went_takes_its_limit_along(deployed):
+    deployment = deployed()
+    name = deployment.victims("app")[0]
+    undo = deployment.limit_cpu(name, 0.05)
+    deployment.kill_instance(name, grace_s=0)
+    undo()
+
+
+def eventually(holds, within_s=10):
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
