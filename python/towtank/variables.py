@@ -98,6 +98,16 @@ _FIXED = {
         Variable("time_to_recover", "s", "lower", "time to recover",
                  "from a fault's start until failures and latency stay in their band from before it; longest of "
                  "the run's faults (docs/faults.md)"),
+        Variable("pods_ready", "count", "lower", "pods ready", f"mean number of pods that take requests {_IN_WINDOW}"),
+        Variable("pods_most", "count", "lower", "most pods", f"highest number of pods that take requests {_IN_WINDOW}"),
+        Variable("pods_pending", "count", "lower", "pods pending",
+                 f"mean number of pods that are there and do not take requests yet {_IN_WINDOW}"),
+        Variable("nodes_ready", "count", "lower", "nodes ready", f"mean number of nodes that are Ready {_IN_WINDOW}"),
+        Variable("pod_start", "s", "lower", "start of a pod",
+                 "from created to ready, median of the pods that were created after the load began"),
+        Variable("scale_up", "s", "lower", "scale-up",
+                 "from a rise of the intended load to the first new pod that is ready, "
+                 "mean over the rises that brought one"),
         Variable("collapsed", "ratio", "lower", "collapse share", "1 when the system collapsed in the run, else 0"),
     )
 }  # fmt: skip

@@ -36,13 +36,14 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
     ],
     "apps/v1": [
         ("Deployment", "deployments", True), ("ReplicaSet", "replicasets", True), ("StatefulSet", "statefulsets", True),
+        ("DaemonSet", "daemonsets", True),
     ],
     "autoscaling/v2": [("HorizontalPodAutoscaler", "horizontalpodautoscalers", True)],
     "coordination.k8s.io/v1": [("Lease", "leases", True)],
     "networking.k8s.io/v1": [("Ingress", "ingresses", True)],
     "rbac.authorization.k8s.io/v1": [("ClusterRole", "clusterroles", False)],
     "authorization.k8s.io/v1": [("SelfSubjectAccessReview", "selfsubjectaccessreviews", False)],
-    "metrics.k8s.io/v1beta1": [("NodeMetrics", "nodes", False)],
+    "metrics.k8s.io/v1beta1": [("NodeMetrics", "nodes", False), ("PodMetrics", "pods", True)],
 }  # fmt: skip
 
 
@@ -86,6 +87,8 @@ class FakeCluster:
         Makes the status of a new pod from it; by default it is running and ready.
     node_port : int
         Port that every Service gets.
+    answers : callable
+        Asked first for the answer to a GET of a path: an error to be raised, bytes, or None.
     """
 
     def __init__(self, node_port: int = 0) -> None:
@@ -96,6 +99,7 @@ class FakeCluster:
         self.node_port = node_port
         self.pod_status: Callable[[Json], Json] = ready_status
         self.logs = "it said something\n"
+        self.answers: Callable[[str], bytes | Refusal | None] = lambda _path: None
         self.history: list[tuple[int, str, str, Json]] = []
         self.forgotten_before = 0
         self._numbers = itertools.count(100)
@@ -303,6 +307,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refusal(401, "Unauthorized", "Unauthorized")
         if parts == ["version"]:
             return self._send({"gitVersion": "v1.34.4"})
+        special = self.server.cluster.answers("/" + "/".join(parts)) if self.command == "GET" else None
+        if isinstance(special, Refusal):
+            raise special
+        if special is not None:
+            return self._text(special.decode())
         version, rest = (parts[1], parts[2:]) if parts[0] == "api" else ("/".join(parts[1:3]), parts[3:])
         if version not in KINDS:
             raise Refusal(404, "NotFound", "the server could not find the requested resource")
@@ -353,7 +362,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         cluster, thing = self.server.cluster, self.body
         if plural == "selfsubjectaccessreviews":
             asked = thing["spec"]["resourceAttributes"]
-            allowed = (asked["verb"], asked["resource"]) not in cluster.denied
+            whole = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+            allowed = not {(asked["verb"], asked["resource"]), (asked["verb"], whole)} & cluster.denied
             return self._send({**thing, "status": {"allowed": allowed}}, 201)
         if namespace and ("namespaces", "", namespace) not in cluster.store:
             raise Refusal(404, "NotFound", f'namespaces "{namespace}" not found')

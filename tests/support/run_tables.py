@@ -43,6 +43,7 @@ class FakeRun:
     state: str = "complete"
     failure: str | None = None
     unknown: dict[str, str] = field(default_factory=dict)
+    events_rows: Sequence[tuple[int, str, str, str, str, str]] = ()
 
     @property
     def record(self) -> RunRecord:
@@ -89,4 +90,5 @@ class FakeRun:
         return pa.Table.from_pylist(rows, schema=schemas.SAMPLES)
 
     def events(self) -> pa.Table:
-        return schemas.EVENTS.empty_table()
+        rows = [dict(zip(schemas.EVENTS.names, row, strict=True)) for row in self.events_rows]
+        return pa.Table.from_pylist(rows, schema=schemas.EVENTS)

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from towtank.analysis import ecdf, factorial, findings, headline, observed, resources, slo, timeseries
+from towtank.analysis import (
+    ecdf,
+    factorial,
+    findings,
+    headline,
+    observed,
+    pods,
+    resources,
+    slo,
+    timeseries,
+    usage,
+)
 from towtank.analysis.comparison import Values, compare
 from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution, merge
@@ -27,9 +38,11 @@ from towtank.analysis.model import (
     RunSummary,
     TreatmentSummary,
 )
+from towtank.analysis.pods import Pods
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
 from towtank.analysis.tables import step_label
+from towtank.design import load_shape
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.journey_shape import step_timeouts_s
 from towtank.design.model import Adaptive
@@ -101,6 +114,11 @@ def analyse(results: Results) -> ExperimentAnalysis:
         steps=_steps(plan, gathered, confidence=confidence),
         factorial=factorial.factorial_table(plan, values, names=_factorial_names(plan)),
         caution=_caution(resting, gathered),
+        replicas=_concat(gathered.replicas, pods.FIGURE_COLUMNS),
+        pod_starts=_concat(
+            [pods.pod_starts(*of_one) for of_one in gathered.pods.items()], pods.START_COLUMNS
+        ),
+        usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
     )
 
 
@@ -123,6 +141,9 @@ class _Gathered:
     resources: list[pd.DataFrame]
     observed: list[pd.DataFrame]
     said: dict[str, tuple[EngineFinding, ...]]
+    replicas: list[pd.DataFrame] = field(default_factory=list)
+    pods: dict[str, list[Pods]] = field(default_factory=lambda: defaultdict(list))
+    usage: dict[str, list[pd.DataFrame]] = field(default_factory=lambda: defaultdict(list))
 
 
 def _gather(results: Results, plan: Plan) -> _Gathered:
@@ -131,11 +152,13 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
     chosen = counting_attempts(records)
     wanted = wanted_variables(plan)
     step_limits = {t.id: _step_limits(t) for t in plan.treatments}
+    rises = {t.id: _rises_s(t) for t in plan.treatments}
     counted = [record for record in records if record.run_id in chosen]
     gathered = _Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], [], {})
     for folder in folders:
         limits = step_limits.get(folder.record.treatment_id)
-        run = summarise_run(folder, wanted=wanted, step_limits_s=limits)
+        rises_s = rises.get(folder.record.treatment_id, ())
+        run = summarise_run(folder, wanted=wanted, step_limits_s=limits, rises_s=rises_s)
         gathered.summaries.append(run.summary)
         gathered.said[run.record.run_id] = engine_findings(folder.events())
         if run.record.run_id in chosen:
@@ -155,6 +178,12 @@ def _step_limits(treatment: Treatment) -> dict[str, float]:
     }
 
 
+def _rises_s(treatment: Treatment) -> tuple[float, ...]:
+    """When the load of any workload rises."""
+    workloads = treatment.spec.workloads.values()
+    return tuple(sorted({rise_s for workload in workloads for rise_s in load_shape.rises_s(workload.load)}))
+
+
 def _take(gathered: _Gathered, run: RunData) -> None:
     """Keep what is needed of a run that counts; its tables are let go of."""
     treatment = run.record.treatment_id
@@ -170,6 +199,9 @@ def _take(gathered: _Gathered, run: RunData) -> None:
             run.samples, treatment_id=treatment, run_id=run.record.run_id, bin_us=run.record.bin_us
         )
     )
+    gathered.replicas.append(pods.for_figures(run.pods, treatment_id=treatment, run_id=run.record.run_id))
+    gathered.pods[treatment].append(run.pods)
+    gathered.usage[treatment].append(run.usage)
 
 
 def _values(counting: Mapping[str, Sequence[RunSummary]]) -> Values:

@@ -164,6 +164,14 @@ class ExperimentAnalysis:
         treatment_id, run_id, t_s, instance, metric (cpu_cores, memory_bytes), value.
     observed : DataFrame
         treatment_id, run_id, t_s, bin_s, source, metric, value: what the experiment file names itself to be observed.
+    replicas : DataFrame
+        treatment_id, run_id, t_s, metric (pods_ready, pods_desired, pods_pending, nodes_ready), value; empty where no
+        pods were observed.
+    pod_starts : DataFrame
+        treatment_id, under_load, phase, n, p50_s, p90_s, p99_s, max_s: pooled over the pods of all runs, descriptive.
+    usage : DataFrame
+        treatment_id, runs, name (of a workload or node), cpu_cores, memory_bytes, pods, and median and most of single
+        pods: pod_cpu_median, pod_cpu_most, pod_memory_median, pod_memory_most; mean over runs.
     ecdf : DataFrame
         treatment_id, latency_s, share; pooled, descriptive.
     percentiles : DataFrame
@@ -205,3 +213,6 @@ class ExperimentAnalysis:
     observed: pd.DataFrame = field(default_factory=pd.DataFrame)
     caution: str = ""
     faults: list[dict[str, Any]] = field(default_factory=list)
+    replicas: pd.DataFrame = field(default_factory=pd.DataFrame)
+    pod_starts: pd.DataFrame = field(default_factory=pd.DataFrame)
+    usage: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -1,4 +1,4 @@
-"""CPU and memory of a deployment, from the samples of the `process` source, summed over instances.
+"""CPU and memory of a deployment, from the samples of the finest source that has them, summed over instances.
 
 A sample at t says what was used between the previous sample of that instance and t.
 """
@@ -15,36 +15,72 @@ import pyarrow.compute as pc
 from towtank.analysis.model import Quantity
 
 METRICS = ("cpu_cores", "memory_bytes")
+SOURCES = ("process", "kubelet", "metrics-server")
+"""Sources of CPU and memory; of a run the first that saw the deployment counts."""
 OWN_PREFIX = "towtank"
 """Instances of this name are Towtank's own processes, not the system under test."""
+NODE_PREFIX = "node/"
+"""Instances of this name are nodes of a cluster, with whatever else runs there."""
 RAW_LIMIT = 2_000
 """More samples than this of one instance and metric are shown binned."""
 
 
 def deployment_samples(samples: pa.Table) -> pd.DataFrame:
-    """CPU and memory samples of the deployment's own processes: t_us, instance, metric, value."""
-    if not samples.num_rows:
-        return pd.DataFrame(
-            {
-                "t_us": np.array([], dtype=np.int64),
-                "instance": np.array([], dtype=object),
-                "metric": np.array([], dtype=object),
-                "value": np.array([], dtype=np.float64),
-            }
-        )
+    """CPU and memory samples of the deployment's own processes or pods: t_us, instance, metric, value.
+
+    All instances have a sample at each of the times, as sums need it.
+    """
+    frame = _usage(samples)
+    foreign = frame["instance"].astype(str).str.startswith((OWN_PREFIX, NODE_PREFIX))
+    return _of_one_source(frame[~foreign])
+
+
+def node_samples(samples: pa.Table) -> pd.DataFrame:
+    """CPU and memory samples of the nodes under it, whoever used them; columns as of `deployment_samples`."""
+    frame = _usage(samples)
+    return _of_one_source(frame[frame["instance"].astype(str).str.startswith(NODE_PREFIX)])
+
+
+def _usage(samples: pa.Table) -> pd.DataFrame:
     wanted = pc.and_(
-        pc.equal(samples["source"].cast(pa.string()), "process"),
+        pc.is_in(samples["source"].cast(pa.string()), value_set=pa.array(SOURCES)),
         pc.is_in(samples["metric"].cast(pa.string()), value_set=pa.array(METRICS)),
     )
     rows = samples.filter(wanted)
     return pd.DataFrame(
         {
             "t_us": rows["t_us"].to_numpy(),
-            "instance": rows["instance"].cast(pa.string()).to_pylist(),
-            "metric": rows["metric"].cast(pa.string()).to_pylist(),
+            "source": np.array(rows["source"].cast(pa.string()).to_pylist(), dtype=object),
+            "instance": np.array(rows["instance"].cast(pa.string()).to_pylist(), dtype=object),
+            "metric": np.array(rows["metric"].cast(pa.string()).to_pylist(), dtype=object),
             "value": rows["value"].to_numpy(),
         }
-    ).pipe(lambda frame: frame[~frame["instance"].astype(str).str.startswith(OWN_PREFIX)])
+    )
+
+
+def _of_one_source(frame: pd.DataFrame) -> pd.DataFrame:
+    there = set(frame["source"])
+    chosen = next((source for source in SOURCES if source in there), None)
+    mine = frame[frame["source"] == chosen].drop(columns="source")
+    return mine if chosen in (None, "process") else _aligned(mine)
+
+
+def _aligned(frame: pd.DataFrame) -> pd.DataFrame:
+    """Give every instance a sample at every time: each counts since its previous one, so the next one says it.
+
+    What is read through others comes when it was measured anew, and that is not the same moment for all.
+    """
+    parts = []
+    for metric, of_metric in frame.groupby("metric", sort=False):
+        times = np.unique(of_metric["t_us"].to_numpy(dtype=np.int64))
+        for instance, one in of_metric.groupby("instance", sort=False):
+            ordered = one.sort_values("t_us")
+            own = ordered["t_us"].to_numpy(dtype=np.int64)
+            within = times[(times >= own[0]) & (times <= own[-1])]
+            value = ordered["value"].to_numpy(dtype=float)[np.searchsorted(own, within)]
+            columns = {"t_us": within, "instance": instance, "metric": metric, "value": value}
+            parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True).sort_values("t_us", kind="stable", ignore_index=True)
 
 
 def cpu_in_window(frame: pd.DataFrame, *, start_us: int, end_us: int) -> Quantity:

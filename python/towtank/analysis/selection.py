@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from towtank.analysis.pods import SOURCE as PODS_SOURCE
+from towtank.analysis.pods import VARIABLES as OF_PODS
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
 from towtank.store.run_record import RunRecord
@@ -62,11 +64,16 @@ def _why(record: RunRecord) -> str:
 
 
 def wanted_variables(plan: Plan) -> tuple[str, ...]:
-    """Response variables that the file asks for: primaries, objectives, widths of adaptive repetitions."""
+    """Response variables that the file asks for: primaries, objectives, widths of adaptive repetitions; of pods, all.
+
+    Those of pods belong to every run where pods are observed.
+    """
     experiment = plan.experiment
     asked: list[str] = list(experiment.answer.primary) if experiment.answer else []
     if isinstance(experiment.repetitions, Adaptive):
         asked += experiment.repetitions.until
     for treatment in plan.treatments:
         asked += treatment.spec.slo
+        if any(item.source == PODS_SOURCE for item in treatment.spec.observe):
+            asked += OF_PODS
     return tuple(dict.fromkeys(asked))

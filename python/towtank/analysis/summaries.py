@@ -13,8 +13,11 @@ import pyarrow as pa
 from towtank.analysis import recovery
 from towtank.analysis.distribution import MICROSECOND_S, Distribution
 from towtank.analysis.model import Quantity, RunSummary
-from towtank.analysis.resources import cpu_in_window, deployment_samples, memory_in_window
+from towtank.analysis.pods import VARIABLES as OF_PODS
+from towtank.analysis.pods import Pods, pod_values, read_pods
+from towtank.analysis.resources import cpu_in_window, deployment_samples, memory_in_window, node_samples
 from towtank.analysis.tables import LatencyCounts, Totals
+from towtank.analysis.usage import run_usage
 from towtank.store.run_record import RunRecord, Window
 from towtank.variables import FAULT_VARIABLES, variable
 
@@ -65,10 +68,17 @@ class RunData:
     counts: LatencyCounts | None
     totals: Totals | None
     samples: pd.DataFrame
+    pods: Pods
+    usage: pd.DataFrame
+    """As `usage.run_usage` has it; empty where there are no pods."""
 
 
 def summarise_run(
-    folder: RunTables, *, wanted: Iterable[str] = (), step_limits_s: Mapping[str, float] | None = None
+    folder: RunTables,
+    *,
+    wanted: Iterable[str] = (),
+    step_limits_s: Mapping[str, float] | None = None,
+    rises_s: Sequence[float] = (),
 ) -> RunData:
     """Summarise one run from its count tables.
 
@@ -79,6 +89,8 @@ def summarise_run(
         Response variables beyond the standard ones: primaries, SLOs.
     step_limits_s : mapping, optional
         Step → its own timeout; without, the longest of the run.
+    rises_s : sequence of float, optional
+        When the intended load rises, ascending.
 
     Returns
     -------
@@ -88,14 +100,15 @@ def summarise_run(
     record = folder.record
     of_faults = FAULT_VARIABLES if record.faults else ()
     names = dict.fromkeys((*STANDARD_VARIABLES, *of_faults, *wanted))
-    counts, totals, samples = _read(folder)
+    counts, totals, observed = _read(folder)
+    samples = observed.samples
     if record.window is None or counts is None or totals is None:
         reason = record.failure or "the run ended before its load was recorded"
-        return _without_load(record, names, reason=reason, samples=samples)
+        return _without_load(record, names, reason=reason, observed=observed)
     window_s = (record.window.end_us - record.window.start_us) * MICROSECOND_S
     latency = counts.distribution(counts.in_window)
     if latency.n == 0:
-        return _without_load(record, names, reason="no requests in the measured window", samples=samples)
+        return _without_load(record, names, reason="no requests in the measured window", observed=observed)
     limit_s = record.timeout_us * MICROSECOND_S
     values = _rates(record.window, totals)
     values |= {
@@ -106,6 +119,9 @@ def summarise_run(
         ),
     }
     values |= recovery.fault_values(record.faults, record.window, folder)
+    if any(name in OF_PODS for name in names):
+        rises_us = [round(rise_s / MICROSECOND_S) for rise_s in rises_s]
+        values |= pod_values(observed.pods, record.window, rises_us)
     parts = _Parts(latency, counts, totals, record.window)
     values |= {name: parts.value(name, limit_s=limit_s) for name in names if name not in values}
     values |= {
@@ -128,7 +144,8 @@ def summarise_run(
         if (part := counts.distribution(counts.in_window & (counts.step == index))).n
     )
     summary = _summary(record, {name: values[name] for name in names}, totals, window_s, latency.n)
-    return RunData(record, summary, latency, steps, counts, totals, samples)
+    usage = observed.usage(record.window)
+    return RunData(record, summary, latency, steps, counts, totals, samples, observed.pods, usage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,15 +199,33 @@ def latency_value(name: str, latency: Distribution, *, limit_s: float) -> Quanti
     return considered.quantity(described.percentile, limit_s=limit_s)
 
 
-def _read(folder: RunTables) -> tuple[LatencyCounts | None, Totals | None, pd.DataFrame]:
+@dataclass(frozen=True, eq=False)
+class _Observed:
+    """What telemetry saw of a run."""
+
+    samples: pd.DataFrame
+    nodes: pd.DataFrame
+    pods: Pods
+
+    def usage(self, window: Window) -> pd.DataFrame:
+        """By workload and node; only in a cluster is there more to say than of the whole deployment."""
+        if self.nodes.empty and not self.pods.workloads:
+            return pd.DataFrame()
+        return run_usage(self.samples, self.nodes, self.pods.workloads, window)
+
+
+def _read(folder: RunTables) -> tuple[LatencyCounts | None, Totals | None, _Observed]:
     counts = folder.counts(["latency"])
     latency = LatencyCounts.read(counts) if counts.num_rows else None
     del counts
     # Arrow keeps what it freed for itself; of a table with ten million rows that is as much as the arrays.
     pa.default_memory_pool().release_unused()
     totals = folder.totals()
-    samples = deployment_samples(folder.samples())
-    return latency, Totals.read(totals) if totals.num_rows else None, samples
+    samples = folder.samples()
+    observed = _Observed(
+        deployment_samples(samples), node_samples(samples), read_pods(samples, folder.events())
+    )
+    return latency, Totals.read(totals) if totals.num_rows else None, observed
 
 
 def _rates(window: Window, totals: Totals) -> dict[str, Quantity]:
@@ -224,7 +259,7 @@ def _collapsed(record: RunRecord) -> Quantity:
     return Quantity(1.0 if record.verdicts.system == "collapsed" else 0.0)
 
 
-def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, samples: pd.DataFrame) -> RunData:
+def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, observed: _Observed) -> RunData:
     """A run without requests.
 
     When the system collapsed before the load came, nothing was answered: its latency ranks above every success and
@@ -243,7 +278,8 @@ def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, sampl
                 values[name] = Quantity(record.timeout_us * MICROSECOND_S, above=True, reason=reason)
     values["collapsed"] = collapse
     summary = _summary(record, values, None, 0.0, 0)
-    return RunData(record, summary, Distribution.of([]), (), None, None, samples)
+    nothing = Distribution.of([])
+    return RunData(record, summary, nothing, (), None, None, observed.samples, observed.pods, pd.DataFrame())
 
 
 def _summary(

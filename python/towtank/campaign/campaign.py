@@ -24,7 +24,7 @@ from towtank.campaign.intents import Intents, Swept
 from towtank.campaign.kept_files import keep_files
 from towtank.campaign.lifetimes import Lifetimes
 from towtank.campaign.lock import locked
-from towtank.campaign.observing import look_ahead
+from towtank.campaign.observing import look_ahead, unseen_deployments
 from towtank.campaign.progress import Display, RunOutline, is_usable
 from towtank.campaign.resume import Opened, open_or_create, usable
 from towtank.campaign.runner import STILL_GOOD, Frame, carry_out
@@ -279,7 +279,7 @@ class _Campaign:
 
         Raises
         ------
-        PlatformError
+        PlatformError, DriverError
         """
         problems: dict[str, None] = {}
         missing: dict[str, None] = {}
@@ -309,17 +309,13 @@ class _Campaign:
         TelemetryError
         """
         needed = {planned.treatment_id for planned in self._plan.runs if self._is_open(planned)}
-        asked = dict.fromkeys(
-            item.model_dump_json()
-            for treatment in self._plan.treatments
-            if treatment.id in needed
-            for item in treatment.spec.observe
-        )
+        observed = [treatment.spec for treatment in self._plan.treatments if treatment.id in needed]
+        asked = dict.fromkeys(item.model_dump_json() for spec in observed for item in spec.observe)
         outlook = look_ahead([Observe.model_validate_json(item) for item in asked], self._frame.root)
         for remark in outlook.remarks:
             self._frame.display.note(remark)
-        if outlook.problems:
-            raise TelemetryError("\n".join(outlook.problems), hint="nothing was started")
+        if problems := [*outlook.problems, *unseen_deployments(observed, self._frame.root)]:
+            raise TelemetryError("\n".join(problems), hint="nothing was started")
 
     def _check_room(self, arrivals: float) -> None:
         """Refuse to start a run whose records would not fit.

@@ -10,8 +10,8 @@ from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.connection import Connection, connect
-
-METRICS = "/apis/metrics.k8s.io/v1beta1"
+from towtank.platforms.kubernetes.discovery import METRICS_API
+from towtank.telemetry.kubelet import kubelet_problems
 
 
 def check_cluster(context: str, kubeconfig: str | None = None, namespace: str | None = None) -> list[Finding]:
@@ -39,6 +39,7 @@ def check_cluster(context: str, kubeconfig: str | None = None, namespace: str | 
             _cluster(connection),
             _nodes(connection),
             _metrics(connection.api),
+            _kubelets(connection),
             *_rights(connection.api, namespace),
         ]
     finally:
@@ -76,18 +77,33 @@ def _nodes(connection: Connection) -> Finding:
 
 def _metrics(api: ApiClient) -> Finding:
     try:
-        there = api.find(METRICS) is not None
+        there = api.find(METRICS_API) is not None
     except PlatformError:
         there = False
     if there:
-        return Finding("metrics", "ok", "metrics API", "there", "`cpu_below` and autoscalers on CPU work")
+        return Finding(
+            "metrics",
+            "ok",
+            "metrics API",
+            "there",
+            "`cpu_below`, autoscalers on CPU and the telemetry source `metrics-server` work",
+        )
     return Finding(
         "metrics",
         "limited",
         "metrics API",
         "not there",
-        "no `cpu_below`, no autoscaling on CPU: install metrics-server",
+        "no `cpu_below`, no autoscaling on CPU, no telemetry source `metrics-server`: install metrics-server",
     )
+
+
+def _kubelets(connection: Connection) -> Finding:
+    """Whether the telemetry source `kubelet` would see anything."""
+    if problems := kubelet_problems(connection, None):
+        return Finding(
+            "kubelets", "limited", "kubelets", problems[0], "the telemetry source `kubelet` sees nothing"
+        )
+    return Finding("kubelets", "ok", "kubelets", "answer", "the telemetry source `kubelet` works")
 
 
 def _rights(api: ApiClient, namespace: str | None) -> Iterator[Finding]:

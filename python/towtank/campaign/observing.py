@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from towtank.clock import RunClock
-from towtank.design.model import Observe
+from towtank.design.model import Observe, TreatmentSpec
 from towtank.platforms.base import Target
 from towtank.telemetry import registry
-from towtank.telemetry.base import Event, LooksAhead, ObserveContext, Outlook, Sample
+from towtank.telemetry.base import Event, LooksAhead, LooksAtDeployments, ObserveContext, Outlook, Sample
 
 if TYPE_CHECKING:
     from towtank.telemetry.sampler import Sampler
@@ -55,6 +56,8 @@ class Observing:
         Towtank's own processes.
     root : Path
         Folder of the experiment file.
+    deployment : object, optional
+        What the targets belong to, for sources that ask it.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class Observing:
         *,
         own_pids: tuple[int, ...],
         root: Path,
+        deployment: object | None = None,
     ) -> None:
         self._observe = observe
         self._clock = RunClock(time.monotonic_ns())  # provisional: the load has not been ordered yet
         self._instances = [instance for target in targets.values() for instance in target.instances]
         self._own_pids = own_pids
         self._root = root
+        self._deployment = deployment
         self._sampler: Sampler | None = None
 
     def start(self) -> None:
@@ -125,6 +130,7 @@ class Observing:
             own_pids=self._own_pids,
             options=item.options,
             root=self._root,
+            deployment=self._deployment,
         )
 
 
@@ -139,3 +145,29 @@ def look_ahead(observe: Sequence[Observe], root: Path) -> Outlook:
             problems += [f"observe {item.source}: {problem}" for problem in seen.problems]
             remarks += [f"observe {item.source}: {remark}" for remark in seen.remarks]
     return Outlook(tuple(problems), tuple(remarks))
+
+
+def unseen_deployments(observed: Iterable[TreatmentSpec], root: Path) -> list[str]:
+    """Why sources would not see the deployments that they are to look at; each begins with the source's name.
+
+    Parameters
+    ----------
+    observed : iterable of TreatmentSpec
+        Those that have runs to come.
+    root : Path
+        Folder of the experiment file.
+    """
+    asked: dict[tuple[str, str], tuple[Mapping[str, Any], list[Any]]] = {}
+    for spec in observed:
+        for item in spec.observe:
+            key = item.source, json.dumps(item.options, sort_keys=True)
+            _, deployments = asked.setdefault(key, (item.options, []))
+            if spec.deployment not in deployments:
+                deployments.append(spec.deployment)
+    found: dict[str, None] = {}
+    for (name, _), (options, deployments) in asked.items():
+        source = registry.create(name)
+        if isinstance(source, LooksAtDeployments):
+            problems = source.look_ahead_at(options, deployments, root)
+            found |= dict.fromkeys(f"observe {name}: {one}" for one in problems)
+    return list(found)

@@ -275,7 +275,13 @@ class _Attempt:
     @contextlib.contextmanager
     def _observed(self, slot: Slot, *own_pids: int) -> Iterator[bool]:
         """Telemetry watches from before the load, on negative run times; gives whether the deployment settled."""
-        observing = Observing(self._spec.observe, slot.targets, own_pids=own_pids, root=self._frame.root)
+        observing = Observing(
+            self._spec.observe,
+            slot.targets,
+            own_pids=own_pids,
+            root=self._frame.root,
+            deployment=slot.deployment,
+        )
         observing.start()
         try:
             yield self._settle(slot)

@@ -21,6 +21,7 @@ from towtank.design.order import plot_key
 from towtank.design.plan import Treatment
 from towtank.design.problems import Problems, listing, nearest
 from towtank.design.tree import Mapping
+from towtank.telemetry import registry as telemetry
 from towtank.units import format_duration
 
 MAX_RUNS = 10_000
@@ -91,6 +92,36 @@ def _check_lifetimes(
             "together",
             "use `deploy: per-block`, or a fixed number of repetitions",
         )
+
+
+def check_sources(root: Mapping, treatments: SequenceType[Treatment], problems: Problems) -> None:
+    """Refuse a telemetry source that sees none of the deployments."""
+    seen_by = _blind_to(treatments)
+    for name, (platforms, blind) in seen_by.items():
+        if len(blind) < len({t.spec.deployment_name for t in treatments}):
+            continue
+        problems.add(
+            root.key_place("observe"),
+            "observe",
+            f"the source {name!r} sees deployments on platform {listing(platforms)} only, and there is none: "
+            f"{listing(blind)} would not be seen",
+            f"leave {name!r} out",
+        )
+
+
+def _blind_to(treatments: SequenceType[Treatment]) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Source → the platforms that it sees, and deployments on others; sources that see all are left out."""
+    found: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for name in dict.fromkeys(item.source for t in treatments for item in t.spec.observe):
+        platforms = telemetry.kind(name).platforms
+        blind = dict.fromkeys(
+            t.spec.deployment_name
+            for t in treatments
+            if platforms and t.spec.deployment.platform not in platforms
+        )
+        if blind:
+            found[name] = platforms, tuple(blind)
+    return found
 
 
 def _check_answer(
@@ -194,6 +225,10 @@ def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatmen
         for name, workload in t.spec.workloads.items()
         if may_end_in_warmup(workload.load)
     )
+    found += [
+        f"the source {name!r} does not see deployment {listing(blind)}: it sees platform {listing(platforms)}"
+        for name, (platforms, blind) in _blind_to(treatments).items()
+    ]
     lifetimes = {t.spec.deploy for t in treatments}
     if "per-block" in lifetimes:
         found.append(

@@ -223,6 +223,18 @@ def peak(load: AnyLoad) -> float:
     return max((piece.top for piece in pieces(load)), default=0.0)
 
 
+def rises_s(load: AnyLoad) -> tuple[float, ...]:
+    """Instants at which the intended load jumps up, or begins to rise; the start of a load is one, too."""
+    found: list[float] = []
+    at_s, level, rising = 0.0, 0.0, False
+    for piece in pieces(load):
+        rises = piece.end > piece.start
+        if piece.start > level or (rises and not rising):
+            found.append(at_s)
+        at_s, level, rising = at_s + piece.duration_s, piece.end, rises
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Expected:
     """How many requests a run will make.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from towtank.design.answer import least_blocks
-from towtank.design.design_checks import check_design, notes
+from towtank.design.design_checks import check_design, check_sources, notes
 from towtank.design.designed import Outline, OutlineSpec
 from towtank.design.digest import digest
 from towtank.design.document import read_document
@@ -108,6 +108,7 @@ def _draft(path: Path, profile: str | None, overrides: dict[str, str], problems:
     made = _treatments(root, library, factors, problems)
     if frame.sure is not None and made.outlines:
         check_design(root, frame.sure, made.outlines, problems, are_deployed=made.are_deployed)
+    check_sources(root, made.treatments, problems)
     if frame.spec is None or not made.treatments or problems:
         return Draft(None, problems, made.drivable)
     spec = frame.spec.model_copy(update={"profile": profile, "overrides": overrides})

@@ -18,8 +18,27 @@ from towtank.report.naming import COUNTED
 MAX_BINS = 160
 """Bins that a plot of the grid can show."""
 
-ROWS = ("rate", "p50_s", "p95_s", "goodput", "cpu_cores", "memory_bytes")
-"""Rows of the grid, in order; `rate` carries requests due and done."""
+ROWS = (
+    "rate",
+    "p50_s",
+    "p95_s",
+    "goodput",
+    "pods",
+    "pods_pending",
+    "nodes_ready",
+    "cpu_cores",
+    "memory_bytes",
+)
+"""Rows of the grid, in order."""
+OWN = {"rate": "done_per_s", "pods": "pods_ready"}
+"""Row → the variable that it is about, where that has another name."""
+BEHIND = {"rate": "requests_per_s", "pods": "pods_desired"}
+"""Row → what is drawn behind it: what was wanted."""
+
+
+def row_of(variable: str) -> str:
+    """Row in which a variable is drawn."""
+    return next((row for row in OWN if variable in (OWN[row], BEHIND[row])), variable)
 
 
 def observed_bands(analysis: ExperimentAnalysis) -> pd.DataFrame:
@@ -60,8 +79,29 @@ def bands(analysis: ExperimentAnalysis) -> pd.DataFrame:
             _over_runs(_of_deployment(resources[resources.metric == m], bin_s), m)
             for m in ("cpu_cores", "memory_bytes")
         ]
+    parts += _replicas(analysis, valid)
     found = [p for p in parts if not p.empty]
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def _replicas(analysis: ExperimentAnalysis, valid: set[str]) -> list[pd.DataFrame]:
+    """Pods and nodes; what never changes, or never happens, needs no row."""
+    counts = analysis.replicas
+    if counts.empty:
+        return []
+    counts = counts[counts.run_id.isin(valid) & (counts.t_s >= 0)]
+    if counts.empty:
+        return []
+    bin_s = _bin_width(analysis.timeseries, counts)
+    parts = []
+    for metric, mine in counts.groupby("metric", sort=False):
+        dull = mine.value.max() == 0 if metric == "pods_pending" else mine.value.nunique() == 1
+        if metric in ("pods_pending", "nodes_ready") and dull:
+            continue
+        binned = mine.assign(t_s=np.floor(mine.t_s / bin_s + 1e-9) * bin_s)
+        each = binned.groupby(["treatment_id", "run_id", "t_s"], sort=False)["value"].mean().reset_index()
+        parts.append(_over_runs(each.assign(bin_s=bin_s), str(metric)))
+    return parts
 
 
 def _long(series: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -79,6 +79,8 @@ class ObserveContext:
         What only this source has; `telemetry.options.read_options` validates it.
     root : Path
         Folder of the experiment file, where files that options name are.
+    deployment : object, optional
+        What is looked at; a source asks it for an ability, such as `platforms.kubernetes.view.SeenInCluster`.
     """
 
     clock: RunClock
@@ -87,6 +89,7 @@ class ObserveContext:
     own_pids: tuple[int, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     root: Path = Path()
+    deployment: object | None = None
 
 
 class Source(Protocol):
@@ -148,3 +151,23 @@ class LooksAhead(Protocol):
 
     def look_ahead(self, options: Mapping[str, Any], root: Path, interval_s: float) -> Outlook:
         """Ask, and change nothing; what cannot be found out is no problem."""
+
+
+@runtime_checkable
+class LooksAtDeployments(Protocol):
+    """A source that sees deployments on some platforms, and can find out before the first run whether it will."""
+
+    def look_ahead_at(
+        self, options: Mapping[str, Any], deployments: Sequence[Any], root: Path
+    ) -> Sequence[str]:
+        """Ask, and change nothing; reasons for which no run could be observed.
+
+        Parameters
+        ----------
+        options : mapping
+            As in `ObserveContext`.
+        deployments : sequence
+            Config models of the deployments that will be looked at, each once.
+        root : Path
+            Folder of the experiment file.
+        """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -29,6 +29,29 @@ class ProcessOptions(Model):
     )
 
 
+_WHICH_NODES = "`used`: those that pods of the deployment are on; `all`: every node of the cluster"
+
+
+class WatchOptions(Model):
+    """Options of the source `kubernetes`."""
+
+
+class MetricsOptions(Model):
+    """Options of the source `metrics-server`."""
+
+    nodes: Literal["used", "all"] = Field("used", description=_WHICH_NODES)
+
+
+class KubeletOptions(Model):
+    """Options of the source `kubelet`."""
+
+    nodes: Literal["used", "all"] = Field("used", description=_WHICH_NODES)
+    filesystems: bool = Field(
+        True,  # noqa: FBT003 - pydantic's idiom
+        description="what pods and nodes have on disk; one more question to each kubelet every 10 s",
+    )
+
+
 Options = TypeVar("Options", bound=Model)
 
 
@@ -46,5 +69,5 @@ def read_options(source: str, model: type[Options], options: Mapping[str, Any]) 
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise TelemetryError(
             f"options of telemetry source {source!r} are wrong: {wrong}",
-            hint=f"options of {source!r} are {', '.join(model.model_fields)}",
+            hint=f"options of {source!r} are {', '.join(model.model_fields) or 'none'}",
         ) from error

@@ -6,13 +6,20 @@ its value a `SourceKind`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towtank.errors import TelemetryError
 from towtank.fields import Model
 from towtank.plugins import PluginKind, Registry
 from towtank.telemetry.netdata.options import NetdataOptions
-from towtank.telemetry.options import HostOptions, ProcessOptions
+from towtank.telemetry.options import (
+    HostOptions,
+    KubeletOptions,
+    MetricsOptions,
+    ProcessOptions,
+    WatchOptions,
+)
 from towtank.telemetry.prometheus.options import PrometheusOptions
 
 if TYPE_CHECKING:
@@ -21,10 +28,20 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "towtank.telemetry"
 
 
+@dataclass(frozen=True)
 class SourceKind(PluginKind):
-    """A telemetry source that can be named under `observe`; its config model is that of its options."""
+    """A telemetry source that can be named under `observe`; its config model is that of its options.
+
+    Parameters
+    ----------
+    platforms : tuple of str
+        It sees deployments on these platforms only; empty when the platform does not matter.
+    """
+
+    platforms: tuple[str, ...] = ()
 
 
+_IN_CLUSTERS = ("kubernetes",)
 SOURCES: dict[str, SourceKind] = {
     "host": SourceKind(
         HostOptions, "towtank.telemetry.host:HostSource", "this machine, and Towtank's own share"
@@ -43,6 +60,24 @@ SOURCES: dict[str, SourceKind] = {
         NetdataOptions,
         "towtank.telemetry.netdata.source:NetdataSource",
         "charts of the file, asked of a Netdata agent",
+    ),
+    "kubernetes": SourceKind(
+        WatchOptions,
+        "towtank.telemetry.kubernetes:KubernetesSource",
+        "replicas, nodes, autoscalers and the life of every pod, from watches",
+        _IN_CLUSTERS,
+    ),
+    "kubelet": SourceKind(
+        KubeletOptions,
+        "towtank.telemetry.kubelet:KubeletSource",
+        "CPU, memory, network, storage and throttling of pods and nodes, from the kubelets",
+        _IN_CLUSTERS,
+    ),
+    "metrics-server": SourceKind(
+        MetricsOptions,
+        "towtank.telemetry.metrics_server:MetricsServerSource",
+        "CPU and memory of pods and nodes, from the metrics API",
+        _IN_CLUSTERS,
     ),
 }
 

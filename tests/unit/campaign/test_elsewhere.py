@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from dataclasses import replace
@@ -10,16 +11,19 @@ import pytest
 
 from support.campaign_bench import make_plan
 from support.fake_cluster import FakeCluster, FakeServer, Refusal, listening_port
+from support.fake_telemetry import FakeKubelets
+from towtank.analysis import analyse
 from towtank.campaign.evidence import Outcomes, can_tell_foreign_load, of_system
 from towtank.campaign.intents import Intents
 from towtank.campaign.settle import settle
 from towtank.campaign.stopping import StopRequest
 from towtank.clock import boot_id
-from towtank.design.model import Settle, SettleUntil
-from towtank.errors import ChangedError, PlatformError
+from towtank.design.model import Observe, Settle, SettleUntil
+from towtank.errors import ChangedError, PlatformError, TelemetryError
 from towtank.platforms.base import DeployContext, Instance, SystemEvent, Target, sweep
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
+from towtank.store import Results
 
 APP = """\
 apiVersion: apps/v1
@@ -212,3 +216,59 @@ def test_scratch_of_what_is_pending_is_kept(bench):
     bench.platform.sweep = lambda token: (_ for _ in ()).throw(PlatformError("the cluster is away"))
     bench.run(make_plan(("one",), blocks=1))
     assert (bench.folder / keep.scratch).is_dir()
+
+
+OBSERVED = tuple(
+    Observe(source=name, interval="50ms", options={}) for name in ("kubernetes", "kubelet", "metrics-server")
+)
+
+
+def observed(plan):
+    (treatment,) = plan.treatments
+    spec = treatment.spec.model_copy(update={"observe": OBSERVED})
+    return replace(plan, treatments=(replace(treatment, spec=spec),))
+
+
+def test_what_telemetry_sees_of_a_cluster_is_kept_and_analysed(bench, plan, cluster):
+    FakeKubelets(cluster)
+    bench.run(observed(plan))
+    results = Results.open(bench.folder)
+    for run in results.runs():
+        samples = run.samples().to_pydict()
+        assert {str(name) for name in samples["source"]} == {"kubernetes", "kubelet", "metrics-server"}
+        kinds = {str(kind) for kind in run.events().to_pydict()["kind"]}
+        assert {"pod_created", "pod_ready"} <= kinds
+        assert "source_failed" not in kinds
+    found = analyse(results)
+    assert found.treatments[0].estimates["pods_ready"].mean == 1
+    assert set(found.usage.name) == {"Deployment/app", "node/n1"}
+    assert set(found.pod_starts.under_load) == {False}
+
+
+def test_telemetry_that_would_see_nothing_stops_it_before_anything_is_created(bench, plan, cluster):
+    FakeKubelets(cluster).refusals["/apis/metrics.k8s.io"] = Refusal(404, "NotFound", "not found")
+    with pytest.raises(
+        TelemetryError, match=r"observe metrics-server: context fake: the cluster has no metrics API"
+    ):
+        bench.run(observed(plan))
+    assert left(cluster) == set()
+
+
+def test_kubelets_that_fall_silent_make_a_finding_and_no_crash(bench, plan, cluster):
+    kubelets = FakeKubelets(cluster)
+    plain, numbers = kubelets.answer, itertools.count(1)
+
+    def answer(path):
+        """Only the first look and that at the start of the first run, then not for a moment."""
+        if "/proxy/metrics" in path and next(numbers) in (3, 4):
+            return Refusal(502, "BadGateway", "the kubelet is away")
+        return plain(path)
+
+    cluster.answers = answer
+    bench.run(observed(plan))
+    first, second = Results.open(bench.folder).runs()
+    reasons = {one.name: one.message for one in first.record.verdicts.instrument_reasons}
+    assert "kubelet" in reasons["telemetry_failed"]
+    assert first.record.verdicts.instrument == "suspect"
+    assert "the kubelet is away" in " ".join(first.events().to_pydict()["message"])
+    assert "telemetry_failed" not in {one.name for one in second.record.verdicts.instrument_reasons}

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
-from towtank.platforms.kubernetes.discovery import AUTOSCALER, NODE
+from towtank.platforms.kubernetes.discovery import AUTOSCALER, METRICS_API, NODE
 from towtank.platforms.kubernetes.workloads import Workload, replicas
 from towtank.units import format_ratio
 
-NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
+NODE_METRICS = f"{METRICS_API}/nodes"
 _QUANTITY = re.compile(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)([numkKMGTPE]?i?)")
 _FACTORS = {
     "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,

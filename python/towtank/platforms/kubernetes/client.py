@@ -99,8 +99,10 @@ class ApiClient:
         self.server = config.cluster.server
         if config.user is None:
             config = config._replace(user=User())
-        timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        parameters = client_adapter.ConnectionParams(timeout=timeout, trust_env=False, transport=transport)
+        self._timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        parameters = client_adapter.ConnectionParams(
+            timeout=self._timeout, trust_env=False, transport=transport
+        )
         try:
             self._http = client_adapter.Client(config, parameters)
         except (ConfigError, OSError, ValueError, TypeError) as error:
@@ -139,6 +141,15 @@ class ApiClient:
         """Read a text, such as a log."""
         answer = self._again(lambda: self._send("GET", path, params=params))
         return answer.content.decode("utf-8", errors="replace")
+
+    def glance(self, path: str, *, timeout_s: float, **params: str) -> bytes:
+        """Read what is only of use at once, such as a sample: asked one time, and not waited for longer.
+
+        Raises
+        ------
+        ApiError, Unreachable
+        """
+        return self._send("GET", path, params=params, timeout_s=timeout_s).content
 
     def list(self, path: str, **params: str) -> tuple[list[Json], str]:
         """All objects of a collection, page by page, and the version at which they were read."""
@@ -219,12 +230,19 @@ class ApiClient:
         return found if isinstance(found, dict) else {"items": found}
 
     def _send(
-        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Json | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Json | None = None,
+        timeout_s: float | None = None,
     ) -> httpx2.Response:
-        headers = {"Accept": "application/json"} if "/log" not in path else {}
+        headers = {"Accept": "application/json"} if "/log" not in path and "/proxy/" not in path else {}
+        timeout = self._timeout if timeout_s is None else httpx2.Timeout(timeout_s)
         try:
             answer = self._http.request(
-                method, path.lstrip("/"), params=dict(params or {}), json=body, headers=headers
+                method, path.lstrip("/"), params=dict(params or {}), json=body, headers=headers, timeout=timeout
             )  # fmt: skip
         except ConfigError as error:
             raise PlatformError(

@@ -24,6 +24,7 @@ from towtank.platforms.kubernetes.lease import LiveLease
 from towtank.platforms.kubernetes.ownership import Note
 from towtank.platforms.kubernetes.parameters import Change
 from towtank.platforms.kubernetes.readiness import LOOK_EVERY_S, Waiter, cancelled_sleep
+from towtank.platforms.kubernetes.view import ClusterView, nothing
 from towtank.platforms.kubernetes.watching import Watcher
 from towtank.platforms.kubernetes.workloads import Workload, is_workload
 from towtank.platforms.masking import Secrets
@@ -145,8 +146,8 @@ class KubernetesDeployment:
         self._watchers = {
             "pods": Watcher(self._api, POD.path(namespace), journal.on_pod, mine),
             "events": Watcher(self._api, EVENT.path(namespace), journal.on_event, keep=False),
-            "replica_sets": Watcher(self._api, REPLICA_SET.path(namespace), _nothing, mine),
-            "autoscalers": Watcher(self._api, AUTOSCALER.path(namespace), _nothing),
+            "replica_sets": Watcher(self._api, REPLICA_SET.path(namespace), nothing, mine),
+            "autoscalers": Watcher(self._api, AUTOSCALER.path(namespace), nothing),
             "nodes": Watcher(self._api, NODE.path(), self._on_node),
         }
         for watcher in self._watchers.values():
@@ -258,6 +259,12 @@ class KubernetesDeployment:
         """Steps of every pod's life, in the order in which they were seen."""
         return self._journal.steps
 
+    def view(self) -> ClusterView:
+        """What telemetry may see; see `view.SeenInCluster`."""
+        return ClusterView(
+            self._api, self._namespace, self._context.token, self._workloads, self._watchers, self._journal
+        )
+
     def unsettled(self, *, cpu_below: float | None, replicas: bool) -> str:
         """What keeps the deployment from its baseline; see `base.KnowsBaseline`."""
         if self._baseline is None:
@@ -341,7 +348,3 @@ class KubernetesDeployment:
                 (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
             self._api.close()
         return ()
-
-
-def _nothing(change: Any, thing: Json, before: Json | None, t_ns: int) -> None:  # noqa: ANN401
-    """Only what is there now is of interest."""

@@ -21,6 +21,8 @@ _LABELS = (
     ("kubernetes.azure.com/cluster", "AKS"), ("node.openshift.io/os_id", "OpenShift"),
 )  # fmt: skip
 _WHOLE_CLUSTER = "kube-system"
+METRICS_API = "/apis/metrics.k8s.io/v1beta1"
+"""Where metrics-server, or whatever stands for it, is in the API."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from towtank.platforms.base import SystemEvent
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.watching import Change
+from towtank.platforms.kubernetes.workloads import workload_of
 
 StepName = Literal[
     "created", "scheduled", "pulling", "pulled", "started", "ready", "unready", "terminating", "gone"
@@ -25,13 +26,18 @@ _PULL_REASONS: dict[str, StepName] = {"Pulling": "pulling", "Pulled": "pulled"}
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a pod's life: when the message of it came, and the object's own time."""
+    """A step of a pod's life: when the message of it came, and the object's own time.
+
+    The pod's node and what brought it (``Kind/name``) are empty where the message does not say them.
+    """
 
     t_ns: int
     pod: str
     name: StepName
     object_time: str = ""
     detail: str = ""
+    node: str = ""
+    workload: str = ""
 
 
 class Journal:
@@ -69,8 +75,12 @@ class Journal:
     @property
     def steps(self) -> list[Step]:
         """Steps of all pods, in the order in which they were seen."""
+        return self.steps_from(0)
+
+    def steps_from(self, begin: int) -> list[Step]:
+        """Steps from the n-th on."""
         with self._lock:
-            return list(self._steps)
+            return self._steps[begin:]
 
     @property
     def left_out(self) -> int:
@@ -85,10 +95,11 @@ class Journal:
         name = str(pod["metadata"]["name"])
         with self._lock:
             self._count(change, pod)
+            node, workload = str((pod.get("spec") or {}).get("nodeName") or ""), workload_of(pod)
             for step, at in _new_steps(pod, before):
-                self._keep(Step(t_ns, name, step, at, str((pod.get("spec") or {}).get("nodeName") or "")))
+                self._keep(Step(t_ns, name, step, at, node=node, workload=workload))
             if change == "DELETED":
-                self._keep(Step(t_ns, name, "gone"))
+                self._keep(Step(t_ns, name, "gone", node=node, workload=workload))
             self._note_endings(pod, name, t_ns)
             self._note_eviction(pod, name, t_ns)
             self._note_unready(pod, before, name, t_ns)

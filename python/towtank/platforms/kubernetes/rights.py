@@ -72,8 +72,17 @@ _CLUSTER: tuple[tuple[str, str, tuple[str, ...], str, bool], ...] = (
     ("", "namespaces", ("get",), "to tell clusters apart, and to see whether a namespace is there", False),
     ("", "nodes", ("list", "watch"), "to find addresses of nodes and notice lost ones", True),
     (_METRICS, "nodes", ("get", "list"), "for `settle: {until: {cpu_below: …}}`", True),
-    (_METRICS, "pods", ("get", "list"), "for telemetry of pods", True),
 )
+_SOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...], bool], ...]] = {
+    "metrics-server": ((_METRICS, "pods", ("list",), False), (_METRICS, "nodes", ("list",), False)),
+    "kubelet": (("", "nodes/proxy", ("get",), False),),
+    "kubernetes": (
+        ("apps", "deployments", ("list", "watch"), True),
+        ("apps", "statefulsets", ("list", "watch"), True),
+        ("apps", "daemonsets", ("list", "watch"), True),
+    ),
+}
+"""Telemetry source → group, resource, verbs, whether it is in the namespace of the deployment."""
 _OWN_NAMESPACE: tuple[str, ...] = ("create", "delete")
 USUAL: tuple[tuple[str, str], ...] = (
     ("", "services"), ("", "configmaps"), ("", "secrets"), ("", "serviceaccounts"), ("", "pods"),
@@ -104,6 +113,7 @@ def needed(namespace: str | None, things: Iterable[Owned] | None = None) -> list
         for group, resource, verbs, why, optional in _CLUSTER
         for verb in verbs
     ]
+    found += [right for source in _SOURCES for right in of_source(source, namespace)]
     if namespace is None:
         found += [
             Right(verb, "", "namespaces", "", "to make a namespace for each deployment")
@@ -116,6 +126,25 @@ def needed(namespace: str | None, things: Iterable[Owned] | None = None) -> list
     for group, resource, place in dict.fromkeys(kinds):
         found += [Right(verb, group, resource, place, "the deployment has such objects") for verb in _OWN]
     return list(dict.fromkeys(found))
+
+
+def of_source(source: str, namespace: str | None) -> list[Right]:
+    """Rights that a telemetry source needs; all else works without them.
+
+    Parameters
+    ----------
+    source : str
+        As in `observe`; other sources than those that look into clusters need none.
+    namespace : str, optional
+        As in `needed`.
+    """
+    return [
+        Right(
+            verb, group, resource, (namespace or "") if inside else "", f"for `observe: [{source}]`", optional=True
+        )
+        for group, resource, verbs, inside in _SOURCES.get(source, ())
+        for verb in verbs
+    ]  # fmt: skip
 
 
 def missing(api: ApiClient, wanted: Sequence[Right], *, optional: bool = False) -> list[Right]:

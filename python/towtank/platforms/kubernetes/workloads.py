@@ -20,6 +20,7 @@ _OWN_STATUS = (
     "Job",
     "CronJob",
 )
+_HASH = "pod-template-hash"
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,29 @@ def replicas(thing: Json) -> tuple[int, int]:
     wanted = int(spec["replicas"]) if spec.get("replicas") is not None else 1
     ready = int(status.get("readyReplicas") or 0)
     return wanted, min(ready, int(status.get("updatedReplicas", ready) or 0))
+
+
+def workload_of(pod: Json) -> str:
+    """What brought a pod, as ``Kind/name``: its Deployment rather than that one's ReplicaSet.
+
+    The name of a ReplicaSet is that of its Deployment and the hash that its pods are labelled with.
+    """
+    metadata = pod["metadata"]
+    owners = metadata.get("ownerReferences") or []
+    owner = next((one for one in owners if one.get("controller")), owners[0] if owners else None)
+    if owner is None:
+        return f"Pod/{metadata['name']}"
+    kind, name = str(owner.get("kind")), str(owner.get("name"))
+    end = f"-{(metadata.get('labels') or {}).get(_HASH)}"
+    if kind == "ReplicaSet" and name.endswith(end):
+        return f"Deployment/{name.removesuffix(end)}"
+    return f"{kind}/{name}"
+
+
+def scaled_by(autoscaler: Json) -> str:
+    """What an autoscaler scales, as ``Kind/name``."""
+    target = (autoscaler.get("spec") or {}).get("scaleTargetRef") or {}
+    return f"{target.get('kind')}/{target.get('name')}"
 
 
 def failure(thing: Json) -> str:

@@ -10,6 +10,7 @@ import altair as alt
 from towtank.report.figures import base
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.naming import Named, Names
+from towtank.report.series import BEHIND, OWN
 from towtank.report.style import LIGHT
 
 LATENCIES = ("p50_s", "p95_s")
@@ -18,9 +19,13 @@ TITLES = {
     "p50_s": "median latency",
     "p95_s": "p95 latency",
     "goodput": "goodput",
+    "pods": "pods ready",
+    "pods_pending": "pods pending",
+    "nodes_ready": "nodes ready",
     "cpu_cores": "CPU, cores",
     "memory_bytes": "memory",
 }
+COUNTS = ("pods", "pods_pending", "nodes_ready")
 ROOM_FOR_NAME_PX = 34
 """Narrower stages stay without their name."""
 _TIME_LABEL = (
@@ -83,10 +88,8 @@ class TimePlot:
         scale, axis = self._vertical(labels=leftmost)
         x, y = self._horizontal(ticks), alt.Y("mid:Q", scale=scale, axis=axis)
         hue, dash = base.color(names, legend), base.dash(names, legend)
-        mine = source.transform_filter(
-            alt.datum.variable == ("done_per_s" if self.row == "rate" else self.row)
-        )
-        layers = [self._due(source, y)] if self.row == "rate" else []
+        mine = source.transform_filter(alt.datum.variable == OWN.get(self.row, self.row))
+        layers = [self._wanted(source, y)] if self.row in BEHIND else []
         layers += [
             mine.mark_area(opacity=0.2, clip=True).encode(
                 x=x, y=alt.Y("low:Q", scale=scale, axis=axis), y2="high:Q", color=hue, detail="treatment:N"
@@ -102,10 +105,10 @@ class TimePlot:
             layers.append(self._failing(mine, x, hue))
         return layers
 
-    def _due(self, source: alt.Chart, y: alt.Y) -> alt.Chart:
+    def _wanted(self, source: alt.Chart, y: alt.Y) -> alt.Chart:
         x = alt.X("t:Q", scale=self._time())
-        due = source.transform_filter(alt.datum.variable == "requests_per_s")
-        line = due.mark_line(color=LIGHT["muted"], strokeWidth=1.2, opacity=0.8, interpolate="step-after")
+        wanted = source.transform_filter(alt.datum.variable == BEHIND[self.row])
+        line = wanted.mark_line(color=LIGHT["muted"], strokeWidth=1.2, opacity=0.8, interpolate="step-after")
         drawn: alt.Chart = line.encode(x=x, y=y, detail="treatment:N")
         return drawn
 
@@ -158,7 +161,10 @@ class TimePlot:
         if self.unit == "s":
             return scale, base.duration_axis(title, tickCount=4, labels=labels, minExtent=extent)
         form = ".0%" if self.unit == "ratio" else alt.Undefined
-        return scale, alt.Axis(title=title, labels=labels, tickCount=4, format=form, minExtent=extent)
+        least = 1 if self.row in COUNTS else alt.Undefined
+        return scale, alt.Axis(
+            title=title, labels=labels, tickCount=4, tickMinStep=least, format=form, minExtent=extent
+        )
 
     def _disturbed(self, named: Named | None) -> list[alt.Chart]:
         """When faults were on: of one treatment, or of all."""

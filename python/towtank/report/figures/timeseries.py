@@ -76,7 +76,7 @@ def _grid(
         for i, r in enumerate(rows)
     ]
 
-    rows_drawn = drawable(mine, names, lambda v: domains["rate" if v.endswith("_per_s") else v][1], _say)
+    rows_drawn = drawable(mine, names, lambda v: domains[series.row_of(v)][1], _say)
     words = [n.label for n in group]
     return base.build(
         id=f"timeseries-{number}" if number else "timeseries",
@@ -127,6 +127,8 @@ def _caption(
         "Time runs from the start of the load, on the same clock for requests and resources. "
         "In the first row, the grey line is requests due, the coloured one requests done, both over whole seconds."
     )
+    if (mine.variable == "pods_desired").any():
+        text += " In the row of pods, the grey line is the number that was wanted."
     shaded = [s["name"] for s in stages if s["shade"]]
     if shaded:
         text += f" Shaded: {listed(shaded)}."
@@ -136,7 +138,7 @@ def _caption(
 
 
 def _of_row(frame: pd.DataFrame, row: str) -> pd.DataFrame:
-    return frame[frame.variable.isin(["requests_per_s", "done_per_s"] if row == "rate" else [row])]
+    return frame[frame.variable.map(series.row_of) == row]
 
 
 def _domain(frame: pd.DataFrame, row: str) -> tuple[float, float]:
@@ -185,7 +187,10 @@ def drawable(
     return pd.DataFrame(rows)
 
 
-_MEANS = {"requests_per_s": "throughput", "done_per_s": "throughput", "p50_s": "median", "p95_s": "p95"}
+_MEANS = {
+    "requests_per_s": "throughput", "done_per_s": "throughput", "p50_s": "median", "p95_s": "p95",
+    "pods_desired": "pods_ready",
+}  # fmt: skip
 
 
 def _say(variable: str, value: float) -> str:

@@ -1,6 +1,7 @@
 """The tables of the report: what is claimed, the treatments, the runs."""
 
 from towtank.report.tables.claims import claims, factorial, service_levels
+from towtank.report.tables.clusters import pod_starts, pods, usage
 from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
 
@@ -11,8 +12,11 @@ __all__ = [
     "instances",
     "latency",
     "outcomes",
+    "pod_starts",
+    "pods",
     "runs",
     "service_levels",
     "steps",
     "treatments",
+    "usage",
 ]

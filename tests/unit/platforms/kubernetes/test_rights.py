@@ -11,7 +11,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from support.fake_cluster import FakeCluster, FakeServer
+from support.fake_cluster import FakeCluster, FakeServer, Refusal
+from support.fake_telemetry import FakeKubelets
 from towtank.cli.main import build_app
 from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.config import KubernetesConfig
@@ -33,15 +34,20 @@ def doctor(*arguments: str) -> list[dict[str, str]]:
 def test_doctor_says_what_a_cluster_is_and_which_rights_are_missing(
     cluster: FakeCluster, make: Callable[..., KubernetesConfig]
 ) -> None:
+    kubelets = FakeKubelets(cluster)
     where = ["--context", "fake", "--kubeconfig", str(make().kubeconfig)]
     found = {one["name"]: one for one in doctor(*where)}
     assert {name: one["state"] for name, one in found.items()} == dict.fromkeys(
-        ("cluster", "nodes", "metrics", "rights"), "ok"
+        ("cluster", "nodes", "metrics", "kubelets", "rights"), "ok"
     )
     assert "upstream v1.34.4" in found["cluster"]["found"]
     cluster.denied = {("watch", "replicasets")}
     optional = {one["name"]: one for one in doctor(*where)}
     assert (optional["rights"]["state"], optional["right"]["state"]) == ("limited", "limited")
+    kubelets.refusals["/proxy/"] = Refusal(503, "ServiceUnavailable", "dial tcp: connection refused")
+    unheard = {one["name"]: one for one in doctor(*where)}["kubelets"]
+    assert (unheard["state"], "connection refused" in unheard["found"]) == ("limited", True)
+    kubelets.refusals.clear()
     cluster.denied = {("create", "namespaces")}
     lacking = [one for one in doctor(*where) if one["name"] == "right"]
     assert [one["state"] for one in lacking] == ["missing"]

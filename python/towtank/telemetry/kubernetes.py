@@ -1,0 +1,210 @@
+"""The `kubernetes` source: how many pods are wanted, there and ready, nodes, autoscalers, and the life of every pod.
+
+All of it is known from watches: a reading asks nobody. Events have the instant at which their message came; counts are
+those of the reading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from towtank.errors import TelemetryError
+from towtank.platforms.kubernetes import pods
+from towtank.platforms.kubernetes.baseline import quantity
+from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.view import ClusterView
+from towtank.platforms.kubernetes.watching import Change, Watcher
+from towtank.platforms.kubernetes.workloads import replicas, workload_of
+from towtank.telemetry import cluster
+from towtank.telemetry.base import Event, ObserveContext, Sample
+from towtank.telemetry.options import WatchOptions, read_options
+from towtank.telemetry.pod_life import PodLives
+
+COUNTED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+"""Kinds that say how many pods they want."""
+_TOTAL = ""
+"""Instance of what is said of the whole deployment."""
+
+
+class KubernetesSource:
+    """Counts pods by workload, and nodes; says what autoscalers see and want; tells lives of pods as events."""
+
+    name = "kubernetes"
+
+    def __init__(self) -> None:
+        self._view: ClusterView | None = None
+        self._context: ObserveContext | None = None
+        self._wanted: list[tuple[str, Watcher]] = []
+        self._lives: PodLives | None = None
+        self._scaled: deque[tuple[int, str, int, int]] = deque()
+        self._events: list[Event] = []
+
+    def look_ahead_at(
+        self, options: Mapping[str, Any], deployments: Sequence[Any], root: Path
+    ) -> Sequence[str]:
+        """Whether workloads may be watched; what the platform itself needs, it says."""
+        read_options(self.name, WatchOptions, options)
+        return cluster.ask_clusters(deployments, root, self._missing)
+
+    def _missing(self, connection: Connection, namespace: str | None) -> list[str]:
+        return cluster.missing_rights(connection, self.name, namespace)
+
+    def start(self, context: ObserveContext) -> None:
+        """Begin to watch the workloads; pods, nodes and autoscalers are watched by the deployment itself."""
+        read_options(self.name, WatchOptions, context.options)
+        self.close()
+        self._context, self._view, self._events = context, cluster.view_of(context), []
+        self._scaled.clear()
+        view = self._view
+        if view is None:
+            self._lives = None
+            self._events.append(cluster.not_in_a_cluster(self.name, context))
+            return
+        self._lives = PodLives(view, context.clock, self.name)
+        kinds = {one.owned.kind: one.owned.of for one in view.workloads if one.owned.kind in COUNTED}
+        for kind, of in kinds.items():
+            self._wanted.append((kind, view.watch(of, partial(self._on_workload, kind))))
+        unseen = {kind: watcher.denied for kind, watcher in self._wanted if watcher.denied}
+        unseen |= {
+            name: view.watchers[name].denied
+            for name in ("nodes", "autoscalers")
+            if view.watchers[name].denied
+        }
+        for name, why in unseen.items():
+            event = Event(
+                context.clock.now_us(), self.name, "not_observable", name, f"{name} may not be watched: {why}"
+            )
+            self._events.append(
+                cluster.advised(event, "Grant the right: docs/kubernetes.md has the manifest.")
+            )
+
+    def _on_workload(self, kind: str, change: Change, thing: Json, before: Json | None, t_ns: int) -> None:
+        """From the thread of a watch: other numbers of pods are wanted."""
+        if before is None or change == "DELETED":
+            return
+        was, now = replicas(before)[0], replicas(thing)[0]
+        if was != now:
+            self._scaled.append((t_ns, f"{kind}/{thing['metadata']['name']}", was, now))
+
+    def sample(self, t_us: int) -> Iterable[Sample]:
+        """What is known now.
+
+        Raises
+        ------
+        TelemetryError
+            The API server is not heard: what was known is not true any more.
+        """
+        view = self._view
+        if view is None:
+            return []
+        if words := view.unheard():
+            raise TelemetryError(words)
+        found = dict(_pods(view.pods))
+        for kind, watcher in self._wanted:
+            if watcher.denied:
+                continue
+            for thing in watcher.things:
+                of_one = found.setdefault(f"{kind}/{thing['metadata']['name']}", _counts(Counter()))
+                of_one["replicas_desired"] = replicas(thing)[0]
+        if all(not watcher.denied for _, watcher in self._wanted):
+            desired = sum(values.get("replicas_desired", 0) for values in found.values())
+            found[_TOTAL]["replicas_desired"] = desired
+        found[_TOTAL] |= _nodes(view)
+        for autoscaler in view.autoscalers:
+            for name, values in _autoscaler(autoscaler):
+                found.setdefault(name, {}).update(values)
+        return [
+            Sample(t_us, self.name, instance, metric, float(value))
+            for instance, values in found.items()
+            for metric, value in values.items()
+        ]
+
+    def events(self) -> Iterable[Event]:
+        """What was noticed since the last call."""
+        events, self._events = self._events, []
+        if self._lives is not None:
+            events += self._lives.events()
+        while self._scaled and self._context is not None:
+            t_ns, name, was, now = self._scaled.popleft()
+            detail = json.dumps({"from": was, "to": now})
+            words = f"{name} is to have {now} pods, before {was}"
+            events.append(Event(self._context.clock.at_us(t_ns), self.name, "scaled", name, words, detail))
+        return events
+
+    def close(self) -> Iterable[Sample]:
+        """End the watches of workloads."""
+        for _, watcher in self._wanted:
+            watcher.close()
+        self._wanted, self._view = [], None
+        return ()
+
+
+def _pods(living: Sequence[Json]) -> Iterator[tuple[str, dict[str, float]]]:
+    """Numbers of pods, of the whole deployment and of each workload."""
+    by_workload: dict[str, Counter[str]] = {}
+    for pod in living:
+        if pods.is_done(pod):
+            continue
+        state = "terminating" if pods.is_leaving(pod) else "ready" if pods.is_ready(pod) else "pending"
+        by_workload.setdefault(workload_of(pod), Counter())[state] += 1
+    yield _TOTAL, _counts(sum(by_workload.values(), Counter()))
+    for workload, states in by_workload.items():
+        yield workload, _counts(states)
+
+
+def _counts(states: Counter[str]) -> dict[str, float]:
+    """`current` is what counts for a controller: pods that nobody has deleted."""
+    return {
+        "replicas_current": states["ready"] + states["pending"],
+        "replicas_ready": states["ready"],
+        "replicas_pending": states["pending"],
+        "replicas_terminating": states["terminating"],
+    }
+
+
+def _nodes(view: ClusterView) -> dict[str, float]:
+    nodes = view.nodes
+    if nodes is None:
+        return {}
+    ready = [one for one in nodes if pods.condition(one, "Ready").get("status") == "True"]
+    return {"nodes": len(nodes), "nodes_ready": len(ready), "nodes_used": len(view.used_nodes)}
+
+
+def _autoscaler(thing: Json) -> Iterator[tuple[str, dict[str, float]]]:
+    """What an autoscaler wants, and each metric that it sees beside its target."""
+    name = f"HorizontalPodAutoscaler/{thing['metadata']['name']}"
+    spec, status = thing.get("spec") or {}, thing.get("status") or {}
+    counts = {
+        "replicas_desired": status.get("desiredReplicas"),
+        "replicas_current": status.get("currentReplicas"),
+        "replicas_least": spec.get("minReplicas"),
+        "replicas_most": spec.get("maxReplicas"),
+    }
+    yield name, {metric: value for metric, value in counts.items() if value is not None}
+    for prefix, side, found in (
+        ("seen", "current", status.get("currentMetrics") or []),
+        ("target", "target", spec.get("metrics") or []),
+    ):
+        for one in found:
+            for metric, value in _measured(one, side, prefix):
+                yield f"{name}/{metric}", value
+
+
+def _measured(one: Json | None, side: str, prefix: str) -> Iterator[tuple[str, dict[str, float]]]:
+    """A metric of an autoscaler: its name and its value; what it does not know yet yields nothing."""
+    for kind in ("resource", "containerResource", "pods", "object", "external"):
+        about = (one or {}).get(kind)
+        if not about:
+            continue
+        metric = str(about.get("name") or (about.get("metric") or {}).get("name"))
+        values = about.get(side) or {}
+        if values.get("averageUtilization") is not None:
+            yield metric, {f"{prefix}_ratio": float(values["averageUtilization"]) / 100}
+        elif values.get("averageValue") is not None or values.get("value") is not None:
+            yield metric, {f"{prefix}_value": quantity(values.get("averageValue") or values.get("value"))}

@@ -1,0 +1,90 @@
+"""What a report says of a deployment in a cluster: pods in the grid over time, and three tables."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from support.sample_analysis import sample_analysis
+from towtank import report
+from towtank.analysis.model import ExperimentAnalysis
+from towtank.analysis.pods import FIGURE_COLUMNS, START_COLUMNS
+from towtank.analysis.usage import USAGE_COLUMNS
+from towtank.report import series
+
+
+@pytest.fixture(scope="module")
+def analysis() -> ExperimentAnalysis:
+    """The sample, as if its deployments had scaled from 1 to 3 pods."""
+    plain = sample_analysis()
+    rows = []
+    for run in plain.runs:
+        for t_s in range(-2, 8):
+            wanted = 3 if t_s >= 3 else 1
+            ready = 3 if t_s >= 5 else 1
+            counts = {
+                "pods_desired": wanted,
+                "pods_ready": ready,
+                "pods_pending": wanted - ready,
+                "nodes_ready": 1,
+            }
+            rows += [(run.treatment_id, run.run_id, float(t_s), name, n) for name, n in counts.items()]
+    treatment = plain.treatments[0]
+    scale_up = replace(treatment.estimates["p95"], variable="scale_up", mean=2.0, low=1.5, high=2.5)
+    first = replace(treatment, estimates={**treatment.estimates, "scale_up": scale_up})
+    starts = [(treatment.treatment_id, True, "created → ready", 40, 1.5, 2.0, 2.2, 2.5)]
+    nothing = float("nan")
+    usage = [
+        (treatment.treatment_id, 3, "Deployment/<b>", 0.5, 2.0**27, 3.0, 0.1, 0.3, 2.0**25, 2.0**26),
+        (treatment.treatment_id, 3, "node/n1", 1.5, 2.0**30, nothing, nothing, nothing, nothing, nothing),
+    ]
+    return replace(
+        plain,
+        treatments=(first, *plain.treatments[1:]),
+        replicas=pd.DataFrame(rows, columns=list(FIGURE_COLUMNS)),
+        pod_starts=pd.DataFrame(starts, columns=list(START_COLUMNS)),
+        usage=pd.DataFrame(usage, columns=list(USAGE_COLUMNS)),
+    )
+
+
+def test_pods_share_the_clock_of_the_load(analysis: ExperimentAnalysis) -> None:
+    frame = series.bands(analysis)
+    ready = frame[frame.variable == "pods_ready"]
+    assert ready.t_s.min() >= 0
+    assert (ready[ready.t_s < 3].mid.max(), ready[ready.t_s >= 5].mid.min()) == (1.0, 3.0)
+    assert set(frame.variable) >= {"pods_desired", "pods_pending"}
+
+
+def test_what_never_changes_has_no_row(analysis: ExperimentAnalysis) -> None:
+    assert "nodes_ready" not in set(series.bands(analysis).variable)
+    calm = analysis.replicas[analysis.replicas.metric != "pods_pending"]
+    assert "pods_pending" not in set(series.bands(replace(analysis, replicas=calm)).variable)
+
+
+def test_the_report_shows_them(analysis: ExperimentAnalysis) -> None:
+    model = report.build(analysis)
+    figure = next(one for one in model.figures if one.id.startswith("timeseries"))
+    drawn = {record["variable"] for record in figure.datasets["bands"]}
+    assert {"pods_ready", "pods_desired", "pods_pending"} <= drawn
+    assert "pods ready" in figure.alt
+    assert "the grey line is the number that was wanted" in figure.caption
+    tables = {one.id: one for one in model.tables}
+    assert [cell.text for cell in tables["pod-starts"].rows[0]][1:] == [
+        "under load", "created → ready", "40", "1.5 s", "2 s", "2.2 s", "2.5 s",
+    ]  # fmt: skip
+    usage = tables["usage"].rows
+    assert [cell.text for cell in usage[0]][1:6] == [
+        "Deployment/<b>",
+        "0.5 cores",
+        "128 MiB",
+        "3",
+        "0.1 cores",
+    ]
+    assert usage[0][5].detail == "most 0.3 cores"
+    assert usage[1][4].text == "–"
+    assert "scale" in tables["pods"].columns[1].title.lower()
+    assert "<b>" not in report.html.render(model).split("Deployment/", 1)[1][:20]
+
+
+def test_a_report_without_clusters_has_none_of_it(model: report.ReportModel) -> None:
+    assert not {"pods", "pod-starts", "usage"} & {one.id for one in model.tables}
