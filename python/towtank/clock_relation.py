@@ -118,7 +118,8 @@ def search_edge(
     ask : callable
         One exchange.
     known : OffsetBounds, optional
-        From an earlier search: saves the first second.
+        From an earlier search: where to ask first, which saves the first second. It is no evidence, since the clock may
+        have been set meanwhile.
     enough_ns : int
         Width at which to stop.
     clock : Ticking, optional
@@ -132,31 +133,37 @@ def search_edge(
     -----
     If the offset is g, the second changes there when our clock is at a multiple of 1 s − g. A question sent just then
     tells whether the offset is larger or smaller than g. Of several such g within the bounds the largest comes first in
-    time; when the second has changed, the others would tell nothing new and the next volley begins.
+    time; when the second has changed, the others would tell nothing new and the next volley begins. With `known` the
+    first volley reaches from its one end to the other: what it finds outside is a clock that was set, and the search
+    goes on as if nothing had been known.
     """
     clock = clock or Ticking()
     bounds = ask()
+    volleys = EDGE_MOST // EDGE_QUESTIONS
     if known is not None:
-        bounds = known.aged(bounds.at_ns).narrowed(bounds)
-    for _ in range(EDGE_MOST // EDGE_QUESTIONS):
+        hint = known.aged(bounds.at_ns).narrowed(bounds)
+        part = (hint.high_ns - hint.low_ns) // (EDGE_QUESTIONS - 1)
+        bounds = _volley(ask, bounds, hint.high_ns, part, clock)
+        volleys -= 1
+    for _ in range(volleys):
         before = bounds.high_ns - bounds.low_ns
         if before <= enough_ns:
             break
-        bounds = _volley(ask, bounds, clock)
+        part = before // (EDGE_QUESTIONS + 1)
+        bounds = _volley(ask, bounds, bounds.high_ns - part, part, clock)
         if bounds.high_ns - bounds.low_ns > 0.9 * before:
             break  # the round trip is the limit
     return bounds
 
 
-def _volley(ask: Callable[[], OffsetBounds], bounds: OffsetBounds, clock: Ticking) -> OffsetBounds:
-    """Ask several times around one change of the second."""
-    width = bounds.high_ns - bounds.low_ns
-    part = width // (EDGE_QUESTIONS + 1)
-    largest = bounds.high_ns - part
+def _volley(
+    ask: Callable[[], OffsetBounds], bounds: OffsetBounds, largest_ns: int, part_ns: int, clock: Ticking
+) -> OffsetBounds:
+    """Ask several times around one change of the second, for guesses from the largest down, a part between two."""
     now_ns = clock.now_ns()
-    first_due_ns = now_ns + (-(now_ns + largest)) % NS_PER_S
+    first_due_ns = now_ns + (-(now_ns + largest_ns)) % NS_PER_S
     for number in range(EDGE_QUESTIONS):
-        guess, due_ns = largest - number * part, first_due_ns + number * part
+        guess, due_ns = largest_ns - number * part_ns, first_due_ns + number * part_ns
         wait_ns = due_ns - clock.now_ns()
         if number and (wait_ns < 0 or not bounds.low_ns < guess < bounds.high_ns):
             continue  # the answer before took longer than this part, or told of it too

@@ -79,6 +79,37 @@ def test_a_second_search_is_short() -> None:
     assert clocks.questions - asked < 20
 
 
+@given(
+    st.integers(0, 2**32), st.sampled_from([200_000, 2_000_000, 80_000_000]), st.integers(-(10**10), 10**10)
+)
+def test_a_second_search_finds_every_step_of_the_clock(seed: int, slowest_ns: int, step_ns: int) -> None:
+    clocks = TwoClocks(7_000_234_567_890, random.Random(seed), slowest_ns=slowest_ns)
+    relation = ClockRelation("test")
+    relation.add(clocks.search())
+    clocks.offset_ns += step_ns
+    clocks.now_ns += 30 * NS_PER_S
+    relation.add(clocks.search(known=relation.last))
+    last = relation.last
+    assert last is not None
+    assert last.low_ns <= clocks.offset_ns <= last.high_ns
+    assert last.high_ns - last.low_ns <= max(EDGE_ENOUGH_NS, 4 * slowest_ns)
+    if abs(step_ns) > 15_000_000 + 16 * max(EDGE_ENOUGH_NS, slowest_ns):
+        assert relation.step_ns > 0
+
+
+@pytest.mark.parametrize("step_s", [-0.8, -0.3, 0.05, 0.3, 0.8])
+def test_steps_of_less_than_a_second_are_told(step_s: float) -> None:
+    """One answer with a whole second contradicts none of them."""
+    clocks = TwoClocks(7_000_234_567_890, random.Random(1), slowest_ns=200_000)
+    relation = ClockRelation("test")
+    relation.add(clocks.search())
+    clocks.offset_ns += round(step_s * NS_PER_S)
+    clocks.now_ns += 30 * NS_PER_S
+    relation.add(clocks.search(known=relation.last))
+    assert abs(relation.offset_ns(clocks.now_ns) - clocks.offset_ns) < EDGE_ENOUGH_NS
+    assert abs(relation.step_ns / NS_PER_S - abs(step_s)) < 0.03
+
+
 def test_a_clock_that_was_set_in_between_is_believed_anew() -> None:
     old = OffsetBounds(0, 0, 10)
     assert old.narrowed(OffsetBounds(5, 100, 120)) == OffsetBounds(5, 100, 120)
