@@ -32,6 +32,10 @@ class Script:
     cut: bool = False
     dead: bool = False
     delay_s: float = 0.0
+    late_s: float = 0.0
+    """As VictoriaMetrics: answers are of this long ago, unless `nocache` and `latency_offset` are given."""
+    obeys: bool = True
+    """Whether they are heeded."""
     wants: dict[str, str] = field(default_factory=dict)
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -88,25 +92,30 @@ def respond(script: Script, path: str, asked: dict[str, str]) -> tuple[int, Any]
         return status, {"status": "error", "errorType": "bad_data", "error": words}
     known = {SCRAPED: [({}, script.scraped_at)], **script.series}.get(query, [])
     if path == "/api/v1/query":
-        return _now(script, query, known)
+        at_once = script.obeys and asked.get("nocache") == "1"
+        return _now(script, query, known, 0.0 if at_once else script.late_s)
     start, end, step = (float(asked[name]) for name in ("start", "end", "step"))
+    at_once = script.obeys and asked.get("latency_offset") == "1ms"
+    newest = script.now() - (0.0 if at_once else script.late_s)
     times = [round(start + k * step, 3) for k in range(int((end - start) / step + 1e-6) + 1)]
     result = []
     for labels, value in known:
-        points = [[t, str(found)] for t in times if (found := value(t)) is not None]
+        points = [[t, str(found)] for t in times if (found := value(min(t, newest))) is not None]
         if points:
             result.append({"metric": labels, "values": points})
     return _success("matrix", result, script)
 
 
-def _now(script: Script, query: str, known: list[tuple[dict[str, str], Value]]) -> tuple[int, Any]:
+def _now(
+    script: Script, query: str, known: list[tuple[dict[str, str], Value]], late_s: float
+) -> tuple[int, Any]:
     now = round(script.now(), 3)
     if query == "time()":
-        return _success("scalar", [now, str(now)], script)
+        return _success("scalar", [now, str(round(now - late_s, 3))], script)
     result = [
         {"metric": labels, "value": [now, str(found)]}
         for labels, value in known
-        if (found := value(now)) is not None
+        if (found := value(now - late_s)) is not None
     ]
     return _success(script.kinds.get(query, "vector"), result, script)
 

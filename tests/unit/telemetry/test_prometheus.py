@@ -135,6 +135,26 @@ def test_labels_name_instances_and_units_end_names(url: str, script: Script) -> 
     }  # fmt: skip
 
 
+@repeated
+def test_a_server_that_answers_late_on_purpose_is_asked_for_the_present(url: str, script: Script) -> None:
+    script.late_s = 30.0
+    begun = time.time()
+    script.series[CPU] = [({"instance": "a"}, lambda t: t - begun)]
+    seen = observe(options(url))
+    assert len(seen.samples) >= 4
+    assert all(abs(sample.t_us - sample.value * 1e6) < 50_000 for sample in seen.samples)
+    assert seen.facts["prometheus"]["clock"]["ahead_s"] == pytest.approx(0, abs=0.05)
+
+
+def test_a_server_that_only_answers_for_the_past_is_refused(url: str, script: Script) -> None:
+    script.late_s, script.obeys = 30.0, False
+    source = registry.create("prometheus")
+    with pytest.raises(TelemetryError, match=r"answers time\(\) for a moment 30 s before its answer"):
+        source.start(context(options(url)))
+    (problem,) = ahead(options(url)).problems
+    assert "for a moment 30 s before its answer" in problem
+
+
 # --- what can go wrong during a run: findings, never an error ----------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from towtank.errors import TelemetryError
 from towtank.telemetry.http.client import Answer, Server
 from towtank.telemetry.prometheus.answers import NotAnAnswer, Result, error_words, read_result
 from towtank.telemetry.prometheus.options import PrometheusOptions
-from towtank.units import parse_duration
+from towtank.units import format_duration, parse_duration
 
 MOST_STEPS = 10_000
 """Of one answer; Prometheus refuses more than 11 000."""
@@ -19,6 +19,10 @@ SCRAPED = "max(timestamp(up))"
 """When anything was scraped last: it stands still while the server does not work, though old values are repeated."""
 CLOCK_QUESTIONS = 5
 """In a row; what is known is as good as the luckiest of them."""
+AT_ONCE = {"nocache": "1", "latency_offset": "1ms"}
+"""VictoriaMetrics answers as of 30 s ago and repeats the last 30 s unless it is told this; others pass over it."""
+MOST_BEHIND_S = 0.002
+"""Between the moment that an answer is of and what time() shows in it: they are the same, but for rounding."""
 _MS_NS = 1_000_000
 
 
@@ -54,7 +58,7 @@ class Prometheus:
         TelemetryError
             No answer, or something else than Prometheus.
         """
-        return self._result(self.server.ask("/api/v1/query", {"query": query}), query)
+        return self._result(self.server.ask("/api/v1/query", {"query": query, **AT_ONCE}), query)
 
     def over(self, query: str, start_s: float, end_s: float, step_s: float) -> Iterator[Result]:
         """Ask for the values at every step from start to end, in as many parts as that takes; raises as `now`."""
@@ -66,6 +70,7 @@ class Prometheus:
                 "start": f"{start_s + first * step_s:.3f}",
                 "end": f"{start_s + last * step_s:.3f}",
                 "step": f"{step_s:.3f}",
+                **AT_ONCE,
             }
             yield self._result(self.server.ask("/api/v1/query_range", asked), query)
 
@@ -84,11 +89,18 @@ class Prometheus:
         return bounds
 
     def _exchange(self) -> OffsetBounds:
-        answer = self.server.ask("/api/v1/query", {"query": "time()"})
+        answer = self.server.ask("/api/v1/query", {"query": "time()", **AT_ONCE})
         points = [point for series in self._result(answer, "time()").series for point in series.points]
         if not points:
             raise self.server.failed("does not answer time(): how its clock relates to ours cannot be known")
-        there_ns = round(points[0][1] * 1000) * _MS_NS
+        at_s, shown_s = points[0]
+        if abs(at_s - shown_s) > MOST_BEHIND_S:
+            raise self.server.failed(
+                f"answers time() for a moment {format_duration(abs(at_s - shown_s))} before its answer: how its clock "
+                "relates to ours cannot be known",
+                hint="let it evaluate queries at the present moment (VictoriaMetrics: -search.latencyOffset=1ms)",
+            )
+        there_ns = round(shown_s * 1000) * _MS_NS
         return OffsetBounds.of_exchange(
             answer.sent_ns, there_ns, there_ns, answer.received_ns, resolution_ns=_MS_NS
         )

@@ -24,6 +24,7 @@ def look_ahead(options: PrometheusOptions, root: Path, interval_s: float) -> Out
     except TelemetryError as error:
         return Outlook((_told(error),))
     try:
+        api.clock()
         for name, query in options.queries.items():
             try:
                 result = api.now(query.query)
