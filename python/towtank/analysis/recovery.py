@@ -34,6 +34,9 @@ LEAST_REQUESTS = 40
 """A look is as long as this many requests take at the rate before the fault: fewer say nothing of 5 %."""
 LOOK_S = 1.0
 """And at least this long."""
+SILENT = 10
+"""Users of closed load wait for answers: a stretch in which nothing was due, though this many requests were to be
+expected at the rate before the fault, is not well. (Of Poisson counts with this mean, 5 in 100,000 are 0.)"""
 HOLD_S = 3.0
 """It has recovered when every look is within the band for this long, and for three looks."""
 _CELL_S = FAULT_BIN_US * MICROSECOND_S
@@ -48,7 +51,7 @@ class HasFaultCounts(Protocol):
 
 
 def fault_values(
-    faults: Sequence[FaultWindow], window: Window, folder: HasFaultCounts
+    faults: Sequence[FaultWindow], window: Window, folder: HasFaultCounts, *, users_wait: bool
 ) -> dict[str, Quantity]:
     """Values of `FAULT_VARIABLES` of one run.
 
@@ -60,6 +63,8 @@ def fault_values(
         What was measured.
     folder : HasFaultCounts
         Read only when there are faults.
+    users_wait : bool
+        The load is closed, at least in part: that nothing is due may mean that nothing is answered.
     """
     if not faults:
         nothing = Quantity(None, reason="no fault was planned in this run")
@@ -77,7 +82,9 @@ def fault_values(
         if due
         else Quantity(None, reason="no request was due after the fault began"),
         "fault_failed": cells.failed_through(first),
-        "time_to_recover": cells.recovery([start for start in starts if start < cells.end], first),
+        "time_to_recover": cells.recovery(
+            [start for start in starts if start < cells.end], first, users_wait=users_wait
+        ),
     }
 
 
@@ -123,7 +130,7 @@ class _Cells:
         usual = float(self.failed[:first].sum()) / before
         return Quantity(max(0.0, float(self.failed[first:].sum()) - usual * float(self.due[first:].sum())))
 
-    def recovery(self, starts: Sequence[int], first: int) -> Quantity:
+    def recovery(self, starts: Sequence[int], first: int, *, users_wait: bool) -> Quantity:
         """Longest time to recover from faults that began in these cells; the band is of the time before `first`."""
         before = int(self.due[:first].sum())
         if before < LEAST_REQUESTS or first - self.begin < LOOK_S / _CELL_S:
@@ -143,6 +150,8 @@ class _Cells:
         most_failed = float(self.failed[:first].sum()) / before + MOST_FAILED
         good = _looks(self.due, self.failed, look) <= most_failed
         good &= _looks(self.due, slow, look) <= MOST_SLOW
+        if users_wait:
+            good &= ~_silent(self.due, SILENT * (first - self.begin) / before)[: good.size]
         held = _stays(good, max(round(HOLD_S / _CELL_S), 3 * look) - look + 1)
         return max((self._since(start, held) for start in starts), key=lambda q: (q.above, q.value or 0.0))
 
@@ -167,6 +176,15 @@ def _looks(due: Ints, some: Ints, width: int) -> npt.NDArray[np.float64]:
         return np.empty(0)
     all_, part = (np.convolve(cells, np.ones(width), mode="valid") for cells in (due, some))
     return np.asarray(np.divide(part, all_, out=np.zeros(all_.size), where=all_ > 0), dtype=np.float64)
+
+
+def _silent(due: Ints, least: float) -> npt.NDArray[np.bool_]:
+    """Which cells lie in a stretch of at least so many cells in which nothing was due."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], due == 0, [0]))))
+    silent = np.zeros(due.size, dtype=bool)
+    for begin, end in edges.reshape(-1, 2):
+        silent[begin:end] = end - begin >= least
+    return silent
 
 
 def _stays(good: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.bool_]:

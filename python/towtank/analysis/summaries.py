@@ -118,7 +118,9 @@ def summarise_run(
             samples, start_us=record.window.start_us, end_us=record.window.end_us
         ),
     }
-    values |= recovery.fault_values(record.faults, record.window, folder)
+    values |= recovery.fault_values(
+        record.faults, record.window, folder, users_wait=record.load_model != "open"
+    )
     if any(name in OF_PODS for name in names):
         rises_us = [round(rise_s / MICROSECOND_S) for rise_s in rises_s]
         values |= pod_values(observed.pods, record.window, rises_us)

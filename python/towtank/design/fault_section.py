@@ -143,7 +143,9 @@ def check_faults(
     before = len(context.problems)
     for index, fault in enumerate(faults):
         if fault.is_active:
-            _Fitting(fault, ("faults", index), deployment, name, context).check(length_s, foreign=foreign)
+            fitting = _Fitting(fault, ("faults", index), deployment, name, context)
+            fitting.check(length_s, foreign=foreign)
+            fitting.check_beside(faults[:index])
     return len(context.problems) == before
 
 
@@ -189,6 +191,17 @@ class _Fitting:
                 f"{able[self._fault.kind].how}"
             )  # fmt: skip
         self._check_target()
+
+    def check_beside(self, earlier: SequenceType[Fault]) -> None:
+        """Two of a kind on one instance at one time cannot be told apart, nor undone one by one."""
+        for other in earlier:
+            if _may_meet(self._fault, other) and _overlap(self._fault, other):
+                self._say(
+                    "at",
+                    f"another {other.kind!r} that begins at {format_duration(other.at)} may hit the same instance "
+                    "at the same time",
+                    "let one end before the other begins, or name different instances",
+                )
 
     def _check_target(self) -> None:
         fault, known = self._fault, self._deployment.target_names()
@@ -242,3 +255,24 @@ class _Fitting:
     def _say(self, key: str, message: str, hint: str = "") -> None:
         path = (*self._path, key)
         self._context.problems.add(self._context.holder(path), joined(path), message, hint)
+
+
+def _may_meet(one: Fault, other: Fault) -> bool:
+    """Whether both are of one kind and may hit one instance."""
+    if (
+        one.kind != other.kind
+        or one.target != other.target
+        or one.options.get("from") != other.options.get("from")
+    ):
+        return False
+    chosen = {ONE, ALL, RANDOM}
+    return one.instance == other.instance or bool(chosen & {one.instance, other.instance})
+
+
+def _overlap(one: Fault, other: Fault) -> bool:
+    """Whether both are on at some moment; what is not undone takes none of it."""
+    return any(
+        a_from < (b_to or b_from) and b_from < (a_to or a_from)
+        for a_from, a_to in one.strokes()
+        for b_from, b_to in other.strokes()
+    )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from towtank.errors import PlatformError
+from towtank.errors import PlatformError, TowtankError
 from towtank.faults import registry
 from towtank.faults.base import Action, Order
 from towtank.faults.model import ALL, ONE, RANDOM, Fault
@@ -36,6 +36,8 @@ class Stroke:
         What was hit.
     began_ns, undone_ns : int, optional
         CLOCK_MONOTONIC when it had been done, and when it had been undone.
+    failed : bool
+        It could not be done or undone.
     """
 
     fault: Fault
@@ -45,6 +47,7 @@ class Stroke:
     instances: tuple[str, ...] = ()
     began_ns: int | None = None
     undone_ns: int | None = None
+    failed: bool = False
     undo: Undo | None = field(default=None, repr=False)
 
 
@@ -120,6 +123,7 @@ class Agenda:
             self._thread = None
         for stroke in reversed(self._strokes):
             self._end(stroke, "at the end of the load")
+            self._note_missing(stroke)
         return Inflicted(
             tuple(self._strokes), tuple(self._events), tuple(self._problems), self._latest_s
         )  # fmt: skip
@@ -147,8 +151,8 @@ class Agenda:
             # Taken before: what is hit reacts at once.
             begun_ns = time.monotonic_ns()
             stroke.undo = self._actions[fault.kind].begin(self._deployment, order)
-        except PlatformError as error:
-            self._fail(stroke, f"{fault.kind} could not be done: {error.message}")
+        except Exception as error:  # noqa: BLE001 - a kind may be a plug-in's; the faults after it are to come all the same
+            self._fail(stroke, f"{fault.kind} could not be done: {_why(error)}")
             return
         stroke.began_ns = begun_ns
         self._say(stroke, begun_ns, BEGAN, f"{fault.kind} of {_of(stroke)}")
@@ -160,13 +164,20 @@ class Agenda:
             return
         try:
             undo()
-        except PlatformError as error:
-            self._fail(stroke, f"{stroke.fault.kind} could not be undone: {error.message}")
+        except Exception as error:  # noqa: BLE001 - as above; what else is on must be undone
+            self._fail(stroke, f"{stroke.fault.kind} could not be undone: {_why(error)}")
             return
         if stroke.until_s is None:
             return  # what was killed for good stays dead
         stroke.undone_ns = time.monotonic_ns()
         self._say(stroke, stroke.undone_ns, UNDONE, f"{stroke.fault.kind} of {_of(stroke)} undone {why}")
+
+    def _note_missing(self, stroke: Stroke) -> None:
+        """A load that was over early leaves a run without its treatment."""
+        if self._zero_ns and stroke.fault.is_active and stroke.began_ns is None and not stroke.failed:
+            self._fail(
+                stroke, f"{stroke.fault.kind} was due at {stroke.at_s:g} s, and the load was over before"
+            )
 
     def _victims(self, fault: Fault, target: str) -> tuple[str, ...]:
         """Names of what a stroke hits.
@@ -192,6 +203,7 @@ class Agenda:
         )
 
     def _fail(self, stroke: Stroke, message: str) -> None:
+        stroke.failed = True
         self._problems.append(message)
         self._say(stroke, time.monotonic_ns(), FAILED, message)
 
@@ -203,6 +215,10 @@ class Agenda:
         }  # fmt: skip
         instance = stroke.instances[0] if len(stroke.instances) == 1 else ""
         self._events.append(SystemEvent(t_ns, kind, instance, message, detail))
+
+
+def _why(error: Exception) -> str:
+    return error.message if isinstance(error, TowtankError) else repr(error)
 
 
 def _of(stroke: Stroke) -> str:

@@ -51,9 +51,15 @@ class CpuQuota:
         Raises
         ------
         PlatformError
-            The kernel does not take it.
+            The kernel does not take it, or the instance has no more than that anyhow.
         """
         before = self._read()
+        has = self._cores(before)
+        if has is not None and has <= cores:
+            raise PlatformError(
+                f"it may use {has:g} cores at most already, so that {cores:g} would take nothing away",
+                hint="let `cores` of the fault be less than the limit of the instance",
+            )
         self._write(max(LEAST_QUOTA_US, round(cores * self._period_us(before))), before)
 
         def put_back() -> None:
@@ -61,6 +67,11 @@ class CpuQuota:
                 self._put(before)
 
         return put_back
+
+    def _cores(self, text: str) -> float | None:
+        """Cores that a limit allows; None where there is none."""
+        quota = text.split(maxsplit=1)[0]
+        return None if quota in {"max", "-1"} else int(quota) / self._period_us(text)
 
     def _period_us(self, before: str) -> int:
         if self.file.name == _V2:

@@ -46,13 +46,13 @@ def counts(
     return Counts(rows)
 
 
-def values(folder, *begins_s, seconds=20, start_s=0, kind="kill"):
+def values(folder, *begins_s, seconds=20, start_s=0, kind="kill", users_wait=False):
     faults = tuple(
         FaultWindow(kind=kind, planned_us=round(b * SECOND_US), began_us=round(b * SECOND_US))
         for b in begins_s
     )
     window = Window(start_us=start_s * SECOND_US, end_us=seconds * SECOND_US, drained_us=seconds * SECOND_US)
-    return recovery.fault_values(faults, window, folder)
+    return recovery.fault_values(faults, window, folder, users_wait=users_wait)
 
 
 def test_an_outage_of_two_seconds():
@@ -108,6 +108,21 @@ def test_failures_from_before_are_not_the_faults_doing():
     assert found["fault_failed"].value == pytest.approx(0.0)
     assert found["time_to_recover"].value is None
     assert "among failures" in found["time_to_recover"].reason
+
+
+@pytest.mark.parametrize("blocked_in", [79, 80])
+def test_users_who_wait_are_no_recovery(blocked_in):
+    """Twenty users, 400 requests in 100 ms; while the service stands still from 8 to 13 s, nobody asks for anything."""
+    rows = [("w", "s", "ok", True, cell, "latency", 5000, 400) for cell in range(300) if not 80 <= cell < 130]
+    rows.append(("w", "s", "ok", True, blocked_in, "latency", 5_000_000, 20))
+    found = values(Counts(rows), 8, seconds=30, users_wait=True)
+    assert found["time_to_recover"].value == pytest.approx(5.0)
+
+
+def test_a_pause_of_the_schedule_is_no_outage():
+    """Open load that makes a pause from 12 to 16 s asks for nothing then."""
+    pausing = [row for row in counts().rows if not 120 <= row[4] < 160]
+    assert values(Counts(pausing), 8)["time_to_recover"].value == 0.0
 
 
 def test_the_longest_of_several_faults_counts():

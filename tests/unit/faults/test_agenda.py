@@ -88,11 +88,28 @@ def test_what_is_still_on_is_undone_at_the_end():
     assert "at the end of the load" in made.events[-1].message
 
 
-def test_what_has_not_come_yet_never_does():
+def test_what_had_not_come_when_the_load_was_over_is_told():
     patient = Patient()
     made, _ = carry_out([fault(at="60s")], patient, wait_s=0.05)
     assert patient.words == []
     assert made.strokes[0].began_ns is None
+    assert made.problems == ("stop was due at 60 s, and the load was over before",)
+
+
+def test_an_unforeseen_error_of_one_fault_leaves_the_others():
+    patient = Patient()
+    patient.stop_instance = lambda name: 1 / 0
+    made, _ = carry_out([fault(), fault("kill", at="200ms", **{"for": "100ms"})], patient)
+    assert patient.words == ["kill app-0", "restart app-0"]
+    assert [("ZeroDivisionError" in problem) for problem in made.problems] == [True]
+
+
+def test_an_unforeseen_error_when_undoing_leaves_the_others():
+    patient = Patient()
+    patient.restart_instance = lambda name: 1 / 0
+    made, _ = carry_out([fault("kill", **{"for": "60s"}), fault(instance="app-1", **{"for": "60s"})], patient)
+    assert sorted(patient.words) == ["kill app-0", "resume app-1", "stop app-1"]
+    assert "could not be undone" in made.problems[0]
 
 
 @pytest.mark.parametrize(("instance", "hit"), [("one", [0]), ("all", [0, 1, 2]), ("app-2", [2])])

@@ -182,3 +182,24 @@ def test_an_edge_without_calls_is_refused(tmp_path, edge, words):
     text = f"{{kind: drop, at: 5s, for: 2s, {edge}}}"
     found = problems(tmp_path, lambda: load_plan(study(tmp_path, text, deployment=CALLING)))
     assert any("faults[0].from" in one and words in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("second", "meets"),
+    [
+        ("{kind: stop, at: 7s, for: 5s}", True),
+        ("{kind: stop, at: 7s, for: 5s, instance: random}", True),
+        ("{kind: stop, at: 7s, for: 5s, instance: app-1}", False),
+        ("{kind: stop, at: 10s, for: 5s, instance: app-0}", False),
+        ("{kind: kill, at: 7s, for: 5s, instance: app-0}", False),
+    ],
+)
+def test_two_of_a_kind_are_not_on_at_once(tmp_path, second, meets):
+    file = study(tmp_path, "{kind: stop, at: 5s, for: 5s, instance: app-0}")
+    file.write_text(file.read_text() + f"  - {second}\n")
+    if meets:
+        found = problems(tmp_path, lambda: load_plan(file))
+        assert found
+        assert all("faults[1].at: another 'stop' that begins at 5 s may hit the same" in one for one in found)
+    else:
+        assert len(load_plan(file).treatments[0].spec.faults) == 2

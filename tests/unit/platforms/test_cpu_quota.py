@@ -43,6 +43,15 @@ def test_a_limit_that_was_there_comes_back(version_2, tmp_path):
     assert version_2.read_text() == "150000 50000"
 
 
+def test_what_would_take_nothing_away_is_refused(version_1, version_2, tmp_path):
+    version_2.write_text("50000 100000\n")
+    version_1.write_text("50000\n")
+    for file in (version_1, version_2):
+        with pytest.raises(PlatformError, match=r"may use 0\.5 cores at most already, so that 0\.5 would"):
+            CpuQuota(file).lower(0.5)
+        assert file.read_text().split()[0] == "50000"
+
+
 def test_the_kernel_takes_no_less_than_a_millisecond(version_2, tmp_path):
     CpuQuota.of([tmp_path]).lower(0.0001)
     assert version_2.read_text() == "1000 100000"

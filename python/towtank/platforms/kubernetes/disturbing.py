@@ -82,8 +82,20 @@ def limit_cpu(api: ApiClient, namespace: str, name: str, cores: float) -> Undo:
 
 
 def lowered(resources: Json, cores: float) -> Json:
-    """Resources of a container with less CPU; what was asked for equals its limit afterwards only if it did before."""
+    """Resources of a container with less CPU; what was asked for equals its limit afterwards only if it did before.
+
+    Raises
+    ------
+    PlatformError
+        It has no more than that anyhow.
+    """
     found = copy.deepcopy(resources)
+    had = (found.get("limits") or {}).get("cpu")
+    if had is not None and parse_cores(str(had)) <= cores:
+        raise PlatformError(
+            f"a container may use {had} CPU at most already, so that {_milli(cores)} would take nothing away",
+            hint="let `cores` of the fault be less than the limit of every container",
+        )
     limits, requests = found.setdefault("limits", {}), found.setdefault("requests", {})
     guaranteed = "cpu" in limits and parse_cores(str(limits["cpu"])) == parse_cores(
         str(requests.get("cpu", limits["cpu"]))
