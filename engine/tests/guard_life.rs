@@ -42,6 +42,25 @@ fn an_exit_is_told_with_code_time_and_output() {
 }
 
 #[test]
+fn output_is_noted_with_its_times_over_two_lives() {
+    let mut guard = Guard::start();
+    let noted = |guard: &Guard| -> Vec<Vec<u64>> {
+        let text = std::fs::read_to_string(guard.path("logs/a.log.times")).unwrap();
+        text.lines().map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect()).collect()
+    };
+    let before = now_ns();
+    guard.spawn_shell("a", "echo one; sleep 1; echo two; echo three");
+    guard.event("exited");
+    let seen = noted(&guard);
+    let (first, last) = (&seen[0], seen.last().unwrap());
+    assert_eq!((&first[1..], &last[1..]), (&[4, 1][..], &[14, 3][..]), "{seen:?}");
+    assert!(before < first[0] && first[0] + 500_000_000 < last[0] && last[0] < now_ns(), "{seen:?}");
+    guard.spawn_shell("a", "echo again");
+    guard.event("exited");
+    assert_eq!(&noted(&guard).last().unwrap()[1..], &[20, 4], "bytes and lines go on");
+}
+
+#[test]
 fn a_signal_that_ends_an_instance_is_told() {
     let mut guard = Guard::start();
     let pid = pid_of(&guard.spawn_shell("a", "exec sleep 100"));
@@ -158,6 +177,8 @@ fn a_flood_of_output_is_counted_and_cut() {
     guard.spawn(&command);
     let exited = guard.event("exited");
     assert_eq!((&exited["log_bytes"], &exited["log_kept_bytes"]), (&json!(40_000_000), &json!(100_005)));
+    let times = std::fs::read_to_string(guard.path("logs/a.log.times")).unwrap();
+    assert!(times.ends_with(" 40000000 10000\n"), "what was cut is counted, too: {:?}", times.lines().last());
     let log = guard.log_text("a");
     let last = "12345\n[towtank: 39899995 more bytes of output were cut at 100005 bytes]\n";
     assert!(log.ends_with(last), "{:?}", &log[100_000..]);

@@ -1,5 +1,6 @@
 //! The output of an instance: every byte counted, the first ones kept.
 
+use super::log_times::{LogTimes, now_ns};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -32,6 +33,7 @@ pub(super) struct Capture {
     /// Set once, when the log could not be written; output is counted but not kept from then on.
     pub(super) log_error: Option<io::Error>,
     log_failed: bool,
+    times: LogTimes,
 }
 
 /// Opens a log for appending: an instance that is started again goes on in its log.
@@ -44,8 +46,9 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
 
 impl Capture {
     /// `pipe` must not block.
-    pub(super) fn new(pipe: OwnedFd, log: File, limit: u64) -> Self {
-        Self { pipe, log, limit, total: 0, kept: 0, last_kept: b'\n', log_error: None, log_failed: false }
+    pub(super) fn new(pipe: OwnedFd, log: File, times: LogTimes, limit: u64) -> Self {
+        let last_kept = b'\n';
+        Self { pipe, log, limit, total: 0, kept: 0, last_kept, log_error: None, log_failed: false, times }
     }
 
     /// To poll.
@@ -72,10 +75,13 @@ impl Capture {
         self.total += bytes.len() as u64;
         let room = self.limit.saturating_sub(self.kept);
         let keep = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
-        let Some(&last) = keep.last() else { return };
         if self.log_failed {
             return;
         }
+        if let Err(error) = self.times.took(now_ns(), bytes.len(), keep) {
+            self.log_error = Some(error);
+        }
+        let Some(&last) = keep.last() else { return };
         if let Err(error) = self.log.write_all(keep) {
             self.log_failed = true;
             self.log_error = Some(error);
@@ -92,6 +98,9 @@ impl Capture {
             if self.pump() == Pumped::Ended {
                 break;
             }
+        }
+        if let Err(error) = self.times.flush() {
+            self.log_error = Some(error);
         }
         let cut = self.total - self.kept;
         if cut == 0 || self.log_failed {
@@ -114,7 +123,9 @@ mod tests {
     fn capture(limit: u64) -> (OwnedFd, Capture, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-        let capture = Capture::new(read, open_log(&dir.path().join("sub/log")).unwrap(), limit);
+        let path = dir.path().join("sub/log");
+        let log = open_log(&path).unwrap();
+        let capture = Capture::new(read, log, LogTimes::open(&path).unwrap(), limit);
         (write, capture, dir)
     }
 
@@ -127,6 +138,8 @@ mod tests {
         assert_eq!((capture.total, capture.kept), (8, 5));
         let log = std::fs::read_to_string(dir.path().join("sub/log")).unwrap();
         assert_eq!(log, "one\nt\n[towtank: 3 more bytes of output were cut at 5 bytes]\n");
+        let times = std::fs::read_to_string(dir.path().join("sub/log.times")).unwrap();
+        assert!(times.ends_with(" 8 1\n"), "all is counted, with its time: {times}");
     }
 
     #[test]
@@ -142,7 +155,9 @@ mod tests {
     #[test]
     fn a_log_that_cannot_be_written_is_said_once_and_counting_goes_on() {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-        let mut capture = Capture::new(read, open_log(Path::new("/dev/full")).unwrap(), 100);
+        let dir = tempfile::tempdir().unwrap();
+        let times = LogTimes::open(&dir.path().join("log")).unwrap();
+        let mut capture = Capture::new(read, open_log(Path::new("/dev/full")).unwrap(), times, 100);
         rustix::io::write(&write, b"one").unwrap();
         capture.pump();
         rustix::io::write(&write, b"two").unwrap();

@@ -14,6 +14,7 @@ pub mod cgroup;
 mod channel;
 mod ending;
 mod instance;
+mod log_times;
 pub mod process;
 pub mod protocol;
 mod spawn;

@@ -5,6 +5,7 @@ use super::cgroup::{Group, Tree};
 use super::channel::{EventsOut, LinesIn};
 use super::ending::{Kin, kill_all_descendants};
 use super::instance::{Ending, Instance, Progress};
+use super::log_times::LogTimes;
 use super::process::{Mark, Stat, boot_id};
 use super::protocol::{Command, Event, Spawn};
 use super::{is_plain_name, spawn};
@@ -277,6 +278,8 @@ impl Supervisor {
             return Err("an instance of this id is running".to_owned());
         }
         let log = open_log(&spawn.log).map_err(|error| format!("{}: {error}", spawn.log.display()))?;
+        let times =
+            LogTimes::open(&spawn.log).map_err(|error| format!("{}.times: {error}", spawn.log.display()))?;
         let group = self.tree.instance(&spawn.id);
         let started = match spawn::start(spawn, &self.token, &group) {
             Ok(started) => started,
@@ -297,7 +300,7 @@ impl Supervisor {
             limits: started.limits,
         };
         let kin = Kin { id: spawn.id.clone(), pid: started.pid, start_ticks, group, mark: self.mark.clone() };
-        let capture = Capture::new(started.output, log, spawn.log_limit_bytes);
+        let capture = Capture::new(started.output, log, times, spawn.log_limit_bytes);
         let instance = Instance::new(kin, capture, Duration::from_millis(spawn.grace_ms));
         self.instances.insert(spawn.id.clone(), instance);
         Ok(event)

@@ -2,41 +2,76 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from towtank.store.log_lines import read_times, times_path
 
 MOST_BYTES = 10 * 2**20
 """Kept of each instance's output during one run; the beginning, because that is where trouble starts."""
 
 
 @dataclass(frozen=True)
-class LogMarks:
-    """How long each log was when a run began."""
+class Mark:
+    """How far a log was when a run began."""
 
-    sizes: dict[str, int]
+    size: int = 0
+    bytes: int = 0
+    """Output so far, kept or not."""
+    lines: int = 0
+
+
+@dataclass(frozen=True)
+class LogMarks:
+    """How far each log was when a run began."""
+
+    marks: dict[str, Mark]
 
     @classmethod
     def take(cls, folder: Path) -> Self:
-        """Note the sizes of all logs in a folder."""
-        return cls({path.name: path.stat().st_size for path in folder.glob("*.log")})
+        """Note how far all logs in a folder are."""
+        return cls({path.name: _mark(path) for path in folder.glob("*.log")})
 
     def copy_new(self, source: Path, target: Path) -> list[dict[str, Any]]:
-        """Copy what was added since, bounded; facts for run.json."""
+        """Copy what was added since, bounded, with its times; facts for run.json."""
         facts = []
         for path in sorted(source.glob("*.log")):
-            size, begun = path.stat().st_size, self.sizes.get(path.name, 0)
-            begun = begun if begun <= size else 0  # the file was begun anew
+            begun = self.marks.get(path.name, Mark())
+            size = path.stat().st_size
+            if begun.size > size:  # the file was begun anew
+                begun = Mark()
             with path.open("rb") as stream:
-                stream.seek(begun)
-                kept = stream.read(min(size - begun, MOST_BYTES))
+                stream.seek(begun.size)
+                kept = stream.read(min(size - begun.size, MOST_BYTES))
             (target / path.name).write_bytes(kept)
+            _copy_times(path, target / path.name, begun)
+            written = max(_mark(path).bytes - begun.bytes, size - begun.size)
             facts.append(
                 {
                     "instance": path.stem,
                     "file": path.name,
-                    "bytes_written": size - begun,
+                    "bytes_written": written,
                     "bytes_kept": len(kept),
                 }
             )
         return facts
+
+
+def _mark(log: Path) -> Mark:
+    """Lines are counted in the log itself: of the newest the time may not be written yet."""
+    content = log.read_bytes()
+    last = deque(read_times(times_path(log)), maxlen=1)
+    return Mark(len(content), max(last[0].bytes if last else 0, len(content)), content.count(b"\n"))
+
+
+def _copy_times(log: Path, target: Path, begun: Mark) -> None:
+    """Times of what was added, counted from the beginning of the copy."""
+    if not times_path(log).is_file():
+        return
+    added = [noted for noted in read_times(times_path(log)) if noted.bytes > begun.bytes]
+    lines = [
+        f"{noted.t_ns} {noted.bytes - begun.bytes} {max(0, noted.lines - begun.lines)}\n" for noted in added
+    ]
+    times_path(target).write_text("".join(lines), encoding="ascii")

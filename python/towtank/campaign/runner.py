@@ -19,6 +19,7 @@ from towtank.campaign import engine_load, evidence, hooks, machine
 from towtank.campaign.driving import ForeignDrive
 from towtank.campaign.intents import Intents
 from towtank.campaign.lifetimes import Lifetimes, Slot
+from towtank.campaign.logged import logged
 from towtank.campaign.logs import LogMarks
 from towtank.campaign.observing import Observing
 from towtank.campaign.progress import Display
@@ -342,6 +343,11 @@ class _Attempt:
         self._frame.display.phase("keep")
         seen, writer = self._seen, self._writer
         window = seen.window()
+        clock = seen.clock()
+        if clock is not None and window is not None:
+            logged_samples, logged_events = logged(self._logs, clock, window.end_us)
+            writer.write_samples(logged_samples)
+            seen.events += logged_events
         if seen.observed is not None:
             writer.write_samples(seen.observed.samples)
         writer.write_events(seen.all_events())

@@ -39,6 +39,7 @@ COMMANDS: dict[str, Command] = {
     "load": Command("towtank.cli.load", "Drive an ad-hoc load at a URL, with hey's flags.", "Ad hoc"),
     "sql": Command("towtank.cli.sql", "Ask stored results a question in SQL.", "Results"),
     "export": Command("towtank.cli.export", "Write stored results for other tools.", "Results"),
+    "logs": Command("towtank.cli.logs", "Show what instances wrote, by the run's time.", "Results"),
     "import": Command(
         "towtank.cli.import_",
         "Turn results of k6, Locust, hey, vegeta or oha into runs.",

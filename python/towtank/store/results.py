@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from towtank.errors import NewerVersionError, ResultsError
+from towtank.spelling import nearest_name
 from towtank.store import engine_log, schemas
 from towtank.store.files import read_json
-from towtank.store.layout import ResultsLayout, RunLayout, split_run_id
+from towtank.store.layout import RUNS, ResultsLayout, RunLayout, split_run_id
 from towtank.store.run_record import SCHEMA_VERSION, RunRecord
 
 if TYPE_CHECKING:  # both take long to import, and `towtank sql` needs neither
@@ -304,6 +305,35 @@ def locate(path: Path | str) -> Path:
     if (path.parent / "plan.json").exists():  # the copy of the experiment file within its results
         return path.parent
     return _only_results(path.parent / "results", _experiment_name(path))
+
+
+def find_run(path: Path) -> RunFolder:
+    """Find the run whose folder this is.
+
+    Parameters
+    ----------
+    path : Path
+        ``results/<experiment>/runs/b01-one-a1``.
+
+    Raises
+    ------
+    ResultsError
+        It is something else; the runs that are near are named.
+    """
+    path = path.absolute()
+    inside = path.parent.name == RUNS and (path.parent.parent / "plan.json").is_file()
+    results = Results.open(path.parent.parent if inside else locate(path))
+    known = {run.run_id: run for run in results.runs("all")}
+    if inside and path.name in known:
+        return known[path.name]
+    for damage in results.damage:
+        if inside and damage.path.parent.name == path.name:
+            raise ResultsError(str(damage))
+    near = nearest_name(path.name, known) if inside else next(iter(known), "")
+    raise ResultsError(
+        f"{path} is not a run; the runs in {results.path} are {', '.join([*known][:20]) or 'none'}",
+        hint=f"such as {results.path / RUNS / near}" if near else None,
+    )
 
 
 def _only_results(folder: Path, name: str | None) -> Path:

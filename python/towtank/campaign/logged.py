@@ -1,0 +1,76 @@
+"""How much the instances of a run logged when: samples on the run clock, and bursts as events.
+
+Logging costs CPU, disk and, in a cloud, money by the byte. So the bytes are counted whether they were kept or not.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from towtank.clock import RunClock
+from towtank.store.log_lines import TimedLog, timed_logs
+from towtank.telemetry.base import Event, Sample
+from towtank.units import format_bytes, format_number
+
+SOURCE = "logs"
+METRIC = "logged_bytes_per_s"
+BIN_US = 1_000_000
+LEAST_BURST_BYTES = 64 * 1024
+"""In a second; less is no load for anybody."""
+BURST_TIMES = 10.0
+"""A second with so many times the bytes of the median second is a burst."""
+MOST_BURSTS = 20
+"""Events of one instance; a program that logs in bursts all the time is known by then."""
+
+
+def logged(folder: Path, clock: RunClock, end_us: int) -> tuple[list[Sample], list[Event]]:
+    """Bytes logged in each second of the load by each instance, and its bursts.
+
+    Parameters
+    ----------
+    folder : Path
+        The run's logs.
+    clock : RunClock
+    end_us : int
+        End of the load, which begins at 0.
+    """
+    samples: list[Sample] = []
+    events: list[Event] = []
+    for log in timed_logs(folder):
+        seconds = _per_second(log, clock, end_us)
+        samples += [Sample(end_us, SOURCE, log.instance, METRIC, float(count)) for end_us, count in seconds]
+        events += _bursts(log.instance, seconds)
+    samples.sort(key=lambda sample: sample.t_us)
+    return samples, events
+
+
+def _per_second(log: TimedLog, clock: RunClock, end_us: int) -> list[tuple[int, int]]:
+    """End of each whole second of the load, µs, and the bytes that came in it."""
+    edges_us = range(0, end_us + 1, BIN_US)
+    counts = [log.bytes_at(clock.zero_ns + edge_us * 1000) for edge_us in edges_us]
+    return [
+        (edge_us, later - earlier)
+        for edge_us, earlier, later in zip(edges_us[1:], counts, counts[1:], strict=False)
+    ]
+
+
+def _bursts(instance: str, seconds: Sequence[tuple[int, int]]) -> Iterator[Event]:
+    if not seconds:
+        return
+    usual = statistics.median(count for _, count in seconds)
+    bursts = [(t, n) for t, n in seconds if n >= LEAST_BURST_BYTES and n > BURST_TIMES * usual]
+    for end_us, count in bursts[:MOST_BURSTS]:
+        times = f", {format_number(count / usual)} times its median second" if usual else ", else nothing"
+        second = end_us // BIN_US
+        advice = (
+            f"see what it wrote then (towtank logs RUN --from {second - 1}s --to {second}s); log less, or expect it "
+            "in the latencies of that second"
+        )
+        detail = {"bytes": count, "usual_bytes": usual, "advice": advice}
+        yield Event(
+            end_us - BIN_US, SOURCE, "log_burst", instance,
+            f"{instance} logged {format_bytes(count)} within a second{times}", json.dumps(detail),
+        )  # fmt: skip

@@ -1,0 +1,82 @@
+"""Bytes logged by the second, bursts, and the part of a long log that belongs to one run."""
+
+from __future__ import annotations
+
+import json
+
+from towtank.campaign.logged import logged
+from towtank.campaign.logs import LogMarks
+from towtank.clock import RunClock
+from towtank.platforms.masking import Secrets
+from towtank.store.log_lines import TimedLog, times_path
+
+S = 1_000_000_000
+ZERO = 100 * S
+
+
+def note(log, *noted):
+    with times_path(log).open("a") as file:
+        file.writelines(f"{t} {b} {n}\n" for t, b, n in noted)
+
+
+def test_bytes_of_each_second_and_a_burst(tmp_path):
+    """1000 bytes a second, but 900,000 in the third; what came before the load is not of it."""
+    log = tmp_path / "app-0.log"
+    log.write_text("")
+    total, noted = 5000, [(ZERO - S, 5000, 0)]
+    for second in range(6):
+        total += 900_000 if second == 2 else 1000
+        noted.append((ZERO + second * S + S // 2, total, 0))
+    note(log, *noted)
+    samples, events = logged(tmp_path, RunClock(ZERO), 6_000_000)
+    assert [(s.t_us, s.value) for s in samples] == [
+        (1_000_000, 1000.0), (2_000_000, 1000.0), (3_000_000, 900_000.0), (4_000_000, 1000.0), (5_000_000, 1000.0),
+        (6_000_000, 1000.0),
+    ]  # fmt: skip
+    assert {(s.source, s.instance, s.metric) for s in samples} == {("logs", "app-0", "logged_bytes_per_s")}
+    (burst,) = events
+    assert (burst.kind, burst.instance, burst.t_us) == ("log_burst", "app-0", 2_000_000)
+    assert burst.message == "app-0 logged 879 KiB within a second, 900 times its median second"
+    assert "--from 2s --to 3s" in json.loads(burst.detail)["advice"]
+
+
+def test_little_is_no_burst_and_much_all_the_time_is_none_either(tmp_path):
+    for name, each in (("little", [0, 0, 60_000, 0]), ("much", [10**6] * 4)):
+        log = tmp_path / f"{name}.log"
+        log.write_text("")
+        total = 0
+        for second, count in enumerate(each):
+            total += count
+            note(log, (ZERO + second * S + 1, total, 0))
+    samples, events = logged(tmp_path, RunClock(ZERO), 4_000_000)
+    assert len(samples) == 8
+    assert events == []
+
+
+def test_the_part_of_a_run_keeps_its_times_and_counts_what_was_cut(tmp_path):
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.mkdir()
+    target.mkdir()
+    log = source / "app-0.log"
+    log.write_bytes(b"old\nold too\n")
+    note(log, (1 * S, 4, 1))  # the time of the second line is not written yet
+    marks = LogMarks.take(source)
+    with log.open("ab") as file:
+        file.write(b"new\nnewer\n")
+    note(log, (2 * S, 12, 2), (3 * S, 16, 3), (4 * S, 22, 4), (5 * S, 1022, 4))
+    (facts,) = marks.copy_new(source, target)
+    assert facts == {"instance": "app-0", "file": "app-0.log", "bytes_written": 1010, "bytes_kept": 10}
+    copied = TimedLog.read(target / "app-0.log")
+    assert [(line.t_us, line.text) for line in copied.lines(0, 0, 1e12)] == [
+        (3_000_000, "new"),
+        (4_000_000, "newer"),
+    ]
+    assert copied.bytes_at(5 * S) == 1010
+
+
+def test_masking_leaves_lines_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("A_KEY", "begin\nmiddle\nend")
+    path = tmp_path / "a.log"
+    path.write_text("one\nbegin\nmiddle\nend\nfive\n")
+    Secrets(["A_KEY"]).mask_file(path)
+    assert path.read_text() == "one\n***\n\n\nfive\n"
