@@ -95,7 +95,7 @@ def test_what_is_no_run_names_those_that_are(run: Path, place: str) -> None:
 def test_the_output_of_a_real_run_stands_at_its_times(tmp_path: Path) -> None:
     """The application prints 300 KB at each request, 1 s apart: bytes are counted, lines are found by time."""
     file = study.write_study(
-        tmp_path / "study", blocks=1, path="/print?300000", rate=1, duration="2500ms", flags=", --say, hello",
+        tmp_path / "study", blocks=2, path="/print?300000", rate=1, duration="2500ms", flags=", --say, hello",
         extra="log_limit: 100KiB",
     )  # fmt: skip
     done = study.towtank("run", file, "--plain", "--no-report")

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Output that came within this time has one line in the file: 20 lines of some 30 bytes a second, at most.
 const GRAIN_NS: u64 = 50_000_000;
 
-/// Appends lines of three numbers: CLOCK_MONOTONIC in ns, bytes of output so far, lines in the log so far. What lies
+/// Appends lines of three numbers: `CLOCK_MONOTONIC` in ns, bytes of output so far, lines in the log so far. What lies
 /// between two lines of the file came up to [`GRAIN_NS`] before the time of the second.
 pub(super) struct LogTimes {
     file: File,
@@ -68,7 +68,7 @@ impl LogTimes {
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// The bytes of the last whole line; 0 when there is none.
