@@ -1,4 +1,4 @@
-"""The command line: `python -m testbed up | down | status | restart | check | build | pack | push`."""
+"""The command line: `python -m testbed up | down | status | restart | check | build | pack | pack-engine | push`."""
 
 from __future__ import annotations
 
@@ -48,23 +48,36 @@ def _run(given: argparse.Namespace, folders: Folders) -> int:
         case "build":
             possible.check(folders)
             binaries.build(folders, print)
+        case "pack-engine":
+            given.folder.mkdir(parents=True, exist_ok=True)
+            print(_archived(closure.load_engine(given.engine, given.tag), folders, given.folder))
         case "pack":
             binaries.build(folders, print)
             given.folder.mkdir(parents=True, exist_ok=True)
             for recipe in binaries.recipes(folders):
-                target = given.folder / f"{recipe.name.replace(':', '_')}.tar"
-                images.archive(images.pack(recipe, folders.images), REGISTRY, target)
-                print(target)
+                print(_archived(recipe, folders, given.folder))
         case "push":
-            if not cluster.status(folders)[0]:
-                raise TestbedError(
-                    "the testbed is not up, so there is no registry to push to; `make testbed-up` first"
-                )
-            name = f"{given.folder.name}:{given.tag}"
-            recipe = closure.python_application(name, given.folder, ("-m",))
-            images.push(images.pack(recipe, folders.images), components.REGISTRY_ADDRESS)
-            print(f"{REGISTRY}/{name}")
+            print(_pushed(given.what, given.tag, folders))
     return 0
+
+
+def _pushed(what: Path, tag: str, folders: Folders) -> str:
+    if not cluster.status(folders)[0]:
+        raise TestbedError(
+            "the testbed is not up, so there is no registry to push to; `make testbed-up` first"
+        )
+    if what.is_file():
+        recipe = closure.load_engine(what, tag)
+    else:
+        recipe = closure.python_application(f"{what.name}:{tag}", what, ("-m",))
+    images.push(images.pack(recipe, folders.images), components.REGISTRY_ADDRESS)
+    return f"{REGISTRY}/{recipe.name}"
+
+
+def _archived(recipe: images.Recipe, folders: Folders, folder: Path) -> Path:
+    target = folder / f"{recipe.name.replace(':', '_')}.tar"
+    images.archive(images.pack(recipe, folders.images), REGISTRY, target)
+    return target
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,11 +100,16 @@ def _parser() -> argparse.ArgumentParser:
         "pack", help="write image archives for other clusters (kind load, k3s ctr import)"
     )
     pack.add_argument("folder", type=Path)
+    engine = commands.add_parser("pack-engine", help="the same for the image of the load engine alone")
+    engine.add_argument("engine", type=Path, help="such as target/release/towtank-engine")
+    engine.add_argument("folder", type=Path)
+    engine.add_argument("--tag", default="dev", help="of the image (default dev)")
     push = commands.add_parser(
         "push",
-        help="pack a Python package with this interpreter (its arguments are those of `python -m`) and push it",
+        help="pack a Python package with this interpreter (its arguments are those of `python -m`), or the load "
+        "engine, and push it",
     )
-    push.add_argument("folder", type=Path, help="the package, such as apps/catalogue/catalogue")
+    push.add_argument("what", type=Path, help="apps/catalogue/catalogue, target/release/towtank-engine")
     push.add_argument("--tag", default="1", help="default 1")
     return parser
 

@@ -12,6 +12,8 @@ from testbed.images import Recipe
 from testbed.shell import find, run
 
 _LIBRARY = re.compile(r"(?:=>\s+)?(/\S+)\s+\(0x")
+_INTERPRETER_WITHIN = 4096
+"""A dynamic program names the one that loads it near its beginning."""
 # Large parts of Python's library that no server uses.
 LEFT_OUT = {
     "test",
@@ -38,6 +40,22 @@ def libraries(program: Path) -> dict[str, Path]:
     if "not found" in said:
         raise BuildError(f"{program} cannot be packed: {said.strip()}")
     return {path: Path(path) for path in _LIBRARY.findall(said)}
+
+
+def load_engine(engine: Path, version: str) -> Recipe:
+    """Return an image of the load engine: a static one alone, another with the libraries that it loads.
+
+    Raises
+    ------
+    BuildError
+        When it, or a library, is missing.
+    """
+    try:
+        is_dynamic = b"/ld-linux" in engine.read_bytes()[:_INTERPRETER_WITHIN]
+    except OSError as missing:
+        raise BuildError(f"{engine} cannot be read: {missing.strerror}") from missing
+    files = {"/towtank-engine": engine, **(libraries(engine) if is_dynamic else {})}
+    return Recipe(f"towtank-engine:{version}", files, ("/towtank-engine",))
 
 
 def python_application(name: str, folder: Path, command: tuple[str, ...]) -> Recipe:

@@ -1,7 +1,7 @@
 //! The load engine of Towtank.
 //!
 //! `schedule` says when, `journey` what, `transport` how; `record` keeps every request; `drive` joins them.
-//! `echo` is what it measures itself against.
+//! `echo` is what it measures itself against. `worker` makes it one of several that share a load.
 pub mod build_info;
 pub mod cli;
 pub mod drive;
@@ -13,3 +13,4 @@ pub mod record;
 pub mod rng;
 pub mod schedule;
 pub mod transport;
+pub mod worker;

@@ -1,4 +1,4 @@
-//! `towtank-engine`: run a job, check one, compact its records, guard local processes.
+//! `towtank-engine`: run a job, check one, compact its records, work for somebody elsewhere, guard local processes.
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

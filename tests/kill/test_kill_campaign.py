@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from support import small_study as study
-from towtank.campaign.engine_load import START_AHEAD_S
+from towtank.load.engine import START_AHEAD_S
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(300)]
 

@@ -104,6 +104,14 @@ def marked() -> dict[int, str]:
     return found
 
 
+def command_line(pid: int) -> bytes:
+    """Words of a process, each with a zero byte behind it; none when it has ended."""
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def alive_below(folder: Path) -> list[int]:
     """Pids of marked processes that work in a folder, or were given a file of it."""
     found = []

@@ -5,6 +5,7 @@ pub mod guard;
 pub mod run;
 pub mod serve;
 pub mod sweep;
+pub mod worker;
 
 use crate::build_info::VERSION_LINE;
 use clap::{Parser, Subcommand};
@@ -32,6 +33,7 @@ enum Command {
     Compact(compact::Args),
     Guard(guard::Args),
     Sweep(sweep::Args),
+    Worker(worker::Args),
     #[command(hide = true)]
     Serve(serve::Args),
 }
@@ -44,6 +46,7 @@ pub fn main() -> ExitCode {
         Command::Compact(args) => compact::main(&args),
         Command::Guard(args) => guard::main(&args),
         Command::Sweep(args) => sweep::main(&args),
+        Command::Worker(args) => worker::main(&args),
         Command::Serve(args) => serve::main(&args),
     }
 }

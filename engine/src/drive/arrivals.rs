@@ -51,11 +51,11 @@ struct Seat {
 /// Adds the task that follows the schedule.
 pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, open: &Open) {
     let schedule = ArrivalPlan::new(open, worker.plan.job.seed, workload as u64);
-    let (thread, threads) = (worker.thread, worker.threads);
+    let (lane, lanes) = (worker.lane, worker.lanes);
     let gate = Rc::new(Gate {
         workload,
         when_full: open.when_full,
-        bound: worker.plan.job.session_bound(workload, thread),
+        bound: worker.plan.job.session_bound(workload, lane),
         timeout_ns: worker.plan.job.workloads[workload].timeout_us * 1000,
         drain_end_ns: worker.start_ns + schedule.end_ns() + worker.plan.workloads[workload].drain_ns,
         in_flight: Cell::new(0),
@@ -67,7 +67,7 @@ pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, open: &Open)
     let worker2 = Rc::clone(worker);
     let by_count = open.max_arrivals.is_some_and(|most| most <= schedule.expected_total());
     worker.begin();
-    let shard = schedule.shard(thread as u64, threads as u64);
+    let shard = schedule.shard(lane as u64, lanes as u64);
     worker.rt.spawn(async move {
         gate.driver.set(worker2.rt.current());
         gate.follow(&worker2, shard).await;

@@ -1,6 +1,7 @@
 //! Whether as much was begun as was asked for. Less load than that is never silent.
 use super::findings::{Finding, advice};
-use crate::job::{Closed, Job, Load};
+use super::user;
+use crate::job::{Closed, Job, Load, OwnPart};
 use crate::schedule::Population;
 use std::cell::Cell;
 
@@ -43,7 +44,7 @@ pub fn finding<'a>(
     for (index, workload) in job.workloads.iter().enumerate() {
         let tally = Tally::default();
         threads.clone().filter_map(|thread| thread.get(index)).for_each(|thread| tally.add(thread));
-        for Short { done, asked, what } in shortfalls(&workload.load, &tally) {
+        for Short { done, asked, what } in shortfalls(&workload.load, &tally, job.own_part()) {
             missing += asked - done;
             said.push(format!("{}: {done} of {asked} {what}", workload.name));
         }
@@ -60,19 +61,23 @@ struct Short {
     what: &'static str,
 }
 
-fn shortfalls(load: &Load, tally: &Tally) -> Vec<Short> {
+fn shortfalls(load: &Load, tally: &Tally, part: OwnPart) -> Vec<Short> {
     let begun = tally.begun.get();
     let short = |done, asked: u64, what| (done < asked).then_some(Short { done, asked, what });
     match load {
-        Load::Open(open) => {
-            open.max_arrivals.and_then(|asked| short(begun, asked, "arrivals")).into_iter().collect()
-        }
+        Load::Open(open) => open
+            .max_arrivals
+            .and_then(|asked| short(begun, part.share(asked), "arrivals"))
+            .into_iter()
+            .collect(),
         Load::Closed(closed) => {
             let population = Population::new(closed);
-            let users = population.users();
-            let came = (0..users).filter(|user| !population.intervals(*user).is_empty()).count() as u64;
-            let each = closed.iterations_per_user.map(|each| each.saturating_mul(users));
-            let asked = closed.iterations.or(each).unwrap_or(begun + tally.owed.get());
+            let all = population.users();
+            let own = || (0..all).filter(|user| part.has(*user));
+            let users = part.share(all);
+            let came = own().filter(|user| !population.intervals(*user).is_empty()).count() as u64;
+            let quotas = || own().map(|user| user::quota(closed, user, all)).fold(0, u64::saturating_add);
+            let asked = if closed.has_quota() { quotas() } else { begun + tally.owed.get() };
             let what =
                 if closed.has_quota() { "iterations" } else { "iterations that catch_up was to make up for" };
             [short(came, users, "users ever began"), short(begun, asked, what)]

@@ -216,7 +216,7 @@ impl<T: Transport> Worker<T> {
         }
         if let Some(trace) = &step.trace {
             let of = Traced {
-                worker: self.thread as u64,
+                worker: self.lane as u64,
                 user: u64::from(visitor.user),
                 iteration: u64::from(visitor.iteration),
                 scheduled_us: self.recorder.run_us(scheduled_ns),

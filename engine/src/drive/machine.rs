@@ -21,10 +21,10 @@ pub fn raise_descriptors() {
 const SPIN_NS: u64 = 50_000;
 
 /// How long a load thread may spin, where it has a CPU that nobody else waits for: one that the job names, or where this process may use
-/// (by affinity and quota) more of them than it has load threads.
+/// (by affinity and quota) more of them than there are load threads. Other workers of the same job may be on this machine, too.
 pub fn affordable_spin_ns(job: &Job) -> u64 {
     let has_own = job.cpus.len() >= job.threads;
-    let has_more = || std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > job.threads);
+    let has_more = || std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > job.lanes());
     if has_own || has_more() { SPIN_NS } else { 0 }
 }
 

@@ -50,7 +50,7 @@ pub struct Recorder {
     instances: Rc<RefCell<Instances>>,
     named: Cell<usize>,
     told_full: Cell<bool>,
-    thread: u8,
+    lane: u8,
     start_ns: u64,
     failed: Cell<bool>,
     last_end_ns: Cell<u64>,
@@ -67,7 +67,7 @@ impl Recorder {
         stats: &Arc<Stats>,
         notes: Sender<Note>,
         instances: &Rc<RefCell<Instances>>,
-        (thread, start_ns): (usize, u64),
+        (lane, start_ns): (usize, u64),
     ) -> Self {
         Self {
             log: RefCell::new(log),
@@ -77,7 +77,7 @@ impl Recorder {
             instances: Rc::clone(instances),
             named: Cell::new(0),
             told_full: Cell::new(false),
-            thread: thread as u8,
+            lane: lane as u8,
             start_ns,
             failed: Cell::new(false),
             last_end_ns: Cell::new(start_ns),
@@ -100,7 +100,7 @@ impl Recorder {
         let outcomes =
             self.plan.outcomes.all().map(|(o, name)| (u16::from(o.id()), name.to_owned())).collect();
         self.write(|log| {
-            if self.thread == 0 {
+            if self.lane == 0 {
                 log.run(&run)?;
             }
             log.names(NameKind::Workload, &workloads)?;
@@ -181,7 +181,7 @@ impl Recorder {
             outcome: x.outcome.id(),
             workload: origin.workload as u8,
             target: origin.target as u8,
-            worker: self.thread,
+            worker: self.lane,
             attempt: x.attempt,
             flags: reused | warmup | cold | http2 | x.redirects << flags::REDIRECTS_SHIFT,
         }

@@ -97,7 +97,7 @@ impl Run {
             Resolver::start(&self.plan.job.dns).map_err(|e| format!("cannot start a thread: {e}"))?;
         let output = &self.plan.job.output;
         for (thread, bell) in bells.into_iter().enumerate() {
-            let log = LogWriter::create(output, thread as u8)
+            let log = LogWriter::create(output, self.plan.job.lane(thread) as u8)
                 .map_err(|e| format!("cannot create the log in {}: {e}", output.display()))?;
             let stats = Arc::<Stats>::default();
             let (start, wait) = channel();
@@ -231,7 +231,7 @@ impl Run {
             priority::reset_session();
         }
         let compaction = Compaction::carry_out(&self.plan);
-        self.check_records(&compaction, &monitor, t_us);
+        self.check_records(&compaction, &harvest, (monitor.sum(|s| &s.rows), t_us));
         let ending = Ending {
             plan: &self.plan,
             stats: &self.stats,
@@ -255,10 +255,11 @@ impl Run {
     }
 
     /// Every row that was counted has to be in the file.
-    fn check_records(&mut self, compaction: &Compaction, monitor: &Monitor, t_us: i64) {
-        let counted = monitor.sum(|s| &s.rows);
-        match &compaction.result {
-            Err(error) => {
+    fn check_records(&mut self, compaction: &Compaction, harvest: &[Harvest], (counted, t_us): (u64, i64)) {
+        let kept = match &compaction.result {
+            None => harvest.iter().filter_map(|h| h.log.as_ref()).map(|log| log.rows).sum(),
+            Some(Ok(summary)) => summary.rows,
+            Some(Err(error)) => {
                 let message = error.to_string();
                 self.failure.get_or_insert_with(|| format!("the records were not put together: {message}"));
                 self.find(&Finding {
@@ -268,14 +269,14 @@ impl Run {
                     message,
                     advice: advice::COMPACT,
                 });
+                return;
             }
-            Ok(summary) if summary.rows != counted => {
-                let message = format!("{counted} rows were counted, {} were kept", summary.rows);
-                let value = counted.abs_diff(summary.rows) as f64;
-                self.find(&Finding { name: "records_lost", t_us, value, message, advice: advice::RECORD });
-                self.failure.get_or_insert("records were lost".into());
-            }
-            Ok(_) => {}
+        };
+        if kept != counted {
+            let message = format!("{counted} rows were counted, {kept} were kept");
+            let value = counted.abs_diff(kept) as f64;
+            self.find(&Finding { name: "records_lost", t_us, value, message, advice: advice::RECORD });
+            self.failure.get_or_insert("records were lost".into());
         }
     }
 
@@ -345,14 +346,15 @@ impl Drop for Ended {
     }
 }
 
-/// Arrivals that the whole job expects; none if there is only closed load.
+/// Arrivals that this engine expects; none if there is only closed load.
 pub fn expected_due(job: &Job) -> Option<u64> {
     let due = |(index, workload): (usize, &crate::job::Workload)| match &workload.load {
         Load::Open(open) => Some(ArrivalPlan::new(open, job.seed, index as u64).expected_total()),
         Load::Closed(_) => None,
     };
     let all: Vec<_> = job.workloads.iter().enumerate().filter_map(due).collect();
-    (!all.is_empty()).then(|| all.iter().sum())
+    let part = job.own_part();
+    (!all.is_empty()).then(|| all.into_iter().map(|due| part.share(due)).sum())
 }
 
 fn ready(plan: &Plan) -> Value {

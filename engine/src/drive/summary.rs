@@ -59,20 +59,25 @@ pub struct Ending<'a> {
 
 /// What compaction gave, and what it cost.
 pub struct Compaction {
-    /// Its result.
-    pub result: Result<CompactSummary, CompactError>,
+    /// Its result; none where the logs stay what they are.
+    pub result: Option<Result<CompactSummary, CompactError>>,
     wall_s: f64,
     cpu_s: f64,
 }
 
 impl Compaction {
-    /// Merges the logs.
+    /// Merges the logs. Those of one worker of several stay: whoever has all of them merges them.
     pub fn carry_out(plan: &Plan) -> Self {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let (began_ns, before) = (monotonic_ns(), machine::ThreadUsage::read(tid));
-        let result = compact(&plan.job.output, &plan.job.records());
+        let whole = plan.job.part.is_none();
+        let result = whole.then(|| compact(&plan.job.output, &plan.job.records()));
         let cpu_s = machine::ThreadUsage::read(tid).since(&before).cpu_ns as f64 / 1e9;
         Self { result, wall_s: (monotonic_ns() - began_ns) as f64 / 1e9, cpu_s }
+    }
+
+    fn summary(&self) -> Option<&CompactSummary> {
+        self.result.as_ref()?.as_ref().ok()
     }
 }
 
@@ -134,8 +139,7 @@ impl Ending<'_> {
         // A run of less than a second has no whole second to look at.
         let busy_ns = |(h, s): (&Harvest, &Arc<Stats>)| h.usage.cpu_ns.saturating_sub(s.spun_ns.get());
         let busiest = self.harvest.iter().zip(self.stats).map(busy_ns).max().unwrap_or(0) as f64 / 1e9;
-        let (summary, log_bytes) =
-            (compaction.result.as_ref().ok(), self.logs().map(|l| l.bytes).sum::<u64>());
+        let (summary, log_bytes) = (compaction.summary(), self.logs().map(|l| l.bytes).sum::<u64>());
         json!({
             "lag_p50_us": lag(0.5),
             "lag_p99_us": lag(0.99),
@@ -170,9 +174,9 @@ impl Ending<'_> {
 
     fn files(&self, compaction: &Compaction) -> Vec<Value> {
         let file = |path: &PathBuf, rows: u64, bytes: u64, crc32: u32| json!({"path": path, "rows": rows, "bytes": bytes, "crc32": crc32});
-        match &compaction.result {
-            Ok(s) => vec![file(&s.path, s.rows, s.bytes, s.crc32)],
-            Err(_) => self.logs().map(|l| file(&l.path, l.rows, l.bytes, l.crc32)).collect(),
+        match compaction.summary() {
+            Some(s) => vec![file(&s.path, s.rows, s.bytes, s.crc32)],
+            None => self.logs().map(|l| file(&l.path, l.rows, l.bytes, l.crc32)).collect(),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Terms {
 pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, closed: &Closed) {
     let population = Population::new(closed);
     let users = population.users();
-    for user in (0..users).filter(|user| user % worker.threads as u64 == worker.thread as u64) {
+    for user in (0..users).filter(|user| user % worker.lanes as u64 == worker.lane as u64) {
         let quota = quota(closed, user, users);
         let intervals = population.intervals(user);
         if quota == 0 || intervals.is_empty() {
@@ -62,7 +62,7 @@ pub fn spawn<T: Transport>(worker: &Rc<Worker<T>>, workload: usize, closed: &Clo
 }
 
 /// The iterations are shared out before the start: a fast user does not take those of a slow one.
-fn quota(closed: &Closed, user: u64, users: u64) -> u64 {
+pub(super) fn quota(closed: &Closed, user: u64, users: u64) -> u64 {
     match (closed.iterations, closed.iterations_per_user) {
         (Some(all), _) => all / users + u64::from(user < all % users),
         (None, Some(each)) => each,

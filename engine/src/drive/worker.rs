@@ -27,7 +27,7 @@ const FLUSH_NS: u64 = 500_000_000;
 
 /// What a load thread is given.
 pub struct Seed {
-    /// Its number.
+    /// Its number among those of this engine.
     pub thread: usize,
     /// What to do.
     pub plan: Arc<Plan>,
@@ -79,10 +79,10 @@ pub struct Worker<T: Transport> {
     pub workspace: RefCell<Workspace>,
     /// Buffers for requests.
     pub drafts: Drafts,
-    /// Number of the thread.
-    pub thread: usize,
-    /// Number of threads.
-    pub threads: usize,
+    /// Number of the thread among those of all workers.
+    pub lane: usize,
+    /// Number of threads of all workers.
+    pub lanes: usize,
     /// Zero of the run clock.
     pub start_ns: u64,
     /// What of each workload has begun.
@@ -100,9 +100,9 @@ impl<T: Transport> Worker<T> {
         transport: T,
         recorder: Recorder,
         stats: Arc<Stats>,
-        (thread, start_ns): (usize, u64),
+        (lane, start_ns): (usize, u64),
     ) -> Rc<Self> {
-        let threads = plan.job.threads;
+        let lanes = plan.job.lanes();
         let zero = || Cell::new(0);
         let (live, begun, counted) = (zero(), zero(), zero());
         let tallies = plan.job.workloads.iter().map(|_| Tally::default()).collect();
@@ -115,8 +115,8 @@ impl<T: Transport> Worker<T> {
             replies: Replies::default(),
             workspace: RefCell::default(),
             drafts: Drafts::default(),
-            thread,
-            threads,
+            lane,
+            lanes,
             start_ns,
             tallies,
             live,
@@ -211,13 +211,14 @@ pub fn main(seed: Seed) -> io::Result<Harvest> {
     let rt = Rc::new(Reactor::new(Clock::Monotonic)?);
     rt.spin_below(spin_ns);
     let instances = Rc::new(RefCell::new(Instances::new(seed.plan.instance_names())));
-    let (log, notes, place) = (Some(seed.log), seed.notes.clone(), (seed.thread, start_ns));
+    let lane = seed.plan.job.lane(seed.thread);
+    let (log, notes, place) = (Some(seed.log), seed.notes.clone(), (lane, start_ns));
     let recorder = Recorder::new(log, &seed.plan, &seed.stats, notes, &instances, place);
     recorder.begin();
     let client = Client::new(Parts {
         rt: Rc::clone(&rt),
         plan: Arc::clone(&seed.plan),
-        thread: seed.thread,
+        thread: lane,
         instances,
         resolver: seed.resolver,
         mailbox: Mailbox::new(Arc::clone(&seed.bell)),

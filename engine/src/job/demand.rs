@@ -6,21 +6,21 @@
 use super::{Closed, ConnectionPolicy, Job, Load, Problem, SessionSpan, Spread, Workload};
 use std::collections::BTreeSet;
 
-/// Of so many, those that belong to a thread.
-pub fn share(all: u64, thread: usize, threads: usize) -> u64 {
-    let (thread, threads) = (thread as u64, threads as u64);
-    all / threads + u64::from(thread < all % threads)
+/// Of so many, those that belong to a lane.
+pub fn share(all: u64, lane: usize, lanes: usize) -> u64 {
+    let (lane, lanes) = (lane as u64, lanes as u64);
+    all / lanes + u64::from(lane < all % lanes)
 }
 
 /// Whether all users and all sessions with a bound of their own have their connections.
 pub(super) fn check(job: &Job) -> Vec<Problem> {
-    let threads = job.threads;
-    // The least limit of which each thread's share is enough for that thread.
-    let least = |thread| match needed(job, thread) {
+    let lanes = job.lanes();
+    // The least limit of which each lane's share is enough for that lane.
+    let least = |lane| match needed(job, lane) {
         0 => 0,
-        need => (need - 1) * threads as u64 + thread as u64 + 1,
+        need => (need - 1) * lanes as u64 + lane as u64 + 1,
     };
-    let need = (0..threads).map(least).max().unwrap_or(0);
+    let need = (0..lanes).map(least).max().unwrap_or(0);
     let limit = job.limits.max_connections;
     if need <= limit {
         return Vec::new();
@@ -33,8 +33,8 @@ pub(super) fn check(job: &Job) -> Vec<Problem> {
     vec![Problem { path: "$.workloads".into(), message }]
 }
 
-/// Sessions of an open workload that a thread may have in flight.
-pub(super) fn session_bound(job: &Job, workload: &Workload, thread: usize) -> u64 {
+/// Sessions of an open workload that a lane may have in flight.
+pub(super) fn session_bound(job: &Job, workload: &Workload, lane: usize) -> u64 {
     let most = match &workload.load {
         Load::Open(open) => open.max_in_flight,
         Load::Closed(closed) => Some(closed.peak_users()),
@@ -43,19 +43,19 @@ pub(super) fn session_bound(job: &Job, workload: &Workload, thread: usize) -> u6
         || {
             // Those without a bound have what the others leave: at least one, as was checked with the job.
             let each = per_session(job, workload);
-            let others = needed(job, thread) - each;
-            share(job.limits.max_connections, thread, job.threads).saturating_sub(others) / each
+            let others = needed(job, lane) - each;
+            share(job.limits.max_connections, lane, job.lanes()).saturating_sub(others) / each
         },
-        |all| share(all, thread, job.threads),
+        |all| share(all, lane, job.lanes()),
     );
     bound.max(1)
 }
 
-/// Connections that a thread has to have room for; of open load without a bound, those of one session.
-fn needed(job: &Job, thread: usize) -> u64 {
+/// Connections that a lane has to have room for; of open load without a bound, those of one session.
+fn needed(job: &Job, lane: usize) -> u64 {
     let sessions = |workload: &Workload| match &workload.load {
-        Load::Closed(closed) => share(closed.peak_users(), thread, job.threads),
-        Load::Open(open) => open.max_in_flight.map_or(1, |all| share(all, thread, job.threads)),
+        Load::Closed(closed) => share(closed.peak_users(), lane, job.lanes()),
+        Load::Open(open) => open.max_in_flight.map_or(1, |all| share(all, lane, job.lanes())),
     };
     job.workloads.iter().map(|workload| sessions(workload) * per_session(job, workload)).sum()
 }
@@ -95,7 +95,7 @@ fn words(job: &Job, workload: &Workload) -> String {
     match &workload.load {
         Load::Closed(closed) => format!("\"{name}\": {} users with {each} each", closed.peak_users()),
         Load::Open(open) => {
-            let sessions = open.max_in_flight.unwrap_or(job.threads as u64);
+            let sessions = open.max_in_flight.unwrap_or(job.lanes() as u64);
             format!("\"{name}\": {sessions} arrivals in flight with {each} each")
         }
     }

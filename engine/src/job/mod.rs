@@ -6,6 +6,7 @@ mod feeds;
 mod journey;
 mod load;
 mod parse;
+mod part;
 mod steps;
 mod steps_answer;
 mod steps_body;
@@ -25,6 +26,7 @@ pub use journey::{
 pub use load::{
     Arrivals, Closed, Line, Load, Open, Pause, SessionSpan, Shape, Sine, Stage, Times, Timing, WhenFull,
 };
+pub use part::OwnPart;
 use std::fmt;
 use std::path::{Path, PathBuf};
 pub use target::{Dns, DnsCache, Instance, Protocol, Proxy, ProxyKind, Target, TlsOptions, TlsVersion};
@@ -62,8 +64,10 @@ pub struct Job {
     pub seed: u64,
     /// Directory of the logs; `<output>.parquet` is made beside it.
     pub output: PathBuf,
-    /// Load threads.
+    /// Load threads of this engine.
     pub threads: usize,
+    /// Which part is this engine's; none if it is alone.
+    pub part: Option<OwnPart>,
     /// Priority of the load threads.
     pub nice: Option<i32>,
     /// CPUs of the load threads; empty = any.
@@ -104,7 +108,7 @@ pub struct Limits {
     pub max_body_bytes: u64,
     /// Of one answer, interim answers and trailers included.
     pub max_header_bytes: u64,
-    /// Open at once, over all threads.
+    /// Open at once, over all threads of all workers.
     pub max_connections: u64,
 }
 
@@ -155,14 +159,14 @@ impl Job {
         self.output.with_file_name(name)
     }
 
-    /// Sessions of an open workload that a thread may have in flight.
-    pub fn session_bound(&self, workload: usize, thread: usize) -> usize {
-        demand::session_bound(self, &self.workloads[workload], thread) as usize
+    /// Sessions of an open workload that a lane may have in flight.
+    pub fn session_bound(&self, workload: usize, lane: usize) -> usize {
+        demand::session_bound(self, &self.workloads[workload], lane) as usize
     }
 
-    /// Connections that a thread may have open.
-    pub fn connection_bound(&self, thread: usize) -> usize {
-        share(self.limits.max_connections, thread, self.threads).max(1) as usize
+    /// Connections that a lane may have open.
+    pub fn connection_bound(&self, lane: usize) -> usize {
+        share(self.limits.max_connections, lane, self.lanes()).max(1) as usize
     }
 
     /// Length of the longest schedule.

@@ -1,7 +1,7 @@
 //! JSON → [`Job`]: top level, targets, limits.
 use super::cursor::{Node, Object, Problems};
 use super::{
-    Dns, Job, Limits, MAX_THREADS, Problem, Spread, demand, feeds, steps_request, targets, workload,
+    Dns, Job, Limits, MAX_THREADS, Problem, Spread, demand, feeds, part, steps_request, targets, workload,
 };
 use serde_json::Value;
 use std::cell::RefCell;
@@ -33,6 +33,7 @@ fn read_job(mut o: Object<'_>, folder: &Path) -> Option<Job> {
     let seed = o.optional("seed").map_or(Some(0), |n| n.integer(0, u64::MAX));
     let output = o.required("output").and_then(|n| n.name());
     let threads = o.optional("threads").map_or(Some(1), |n| n.integer(1, MAX_THREADS));
+    let part = o.optional("part").map(|n| part::read(&n, threads.unwrap_or(1)));
     let nice = o.optional("nice").map(|n| read_nice(&n));
     let cpus = o.optional("cpus").map_or(Some(Vec::new()), |n| read_cpus(&n));
     let spread = o.optional("spread").map_or(Some(Spread::PerConnectionRandom), |n| n.choice(SPREADS));
@@ -50,13 +51,14 @@ fn read_job(mut o: Object<'_>, folder: &Path) -> Option<Job> {
     let dns = o.optional("dns").map_or(Some(Dns::default()), |n| n.object().and_then(targets::read_dns));
     let targets = o.required("targets").and_then(|n| n.object()).map(|t| targets::read(&t, folder));
     let target_names: Vec<_> = targets.iter().flatten().map(|t| t.name.clone()).collect();
-    let threads_known = threads.unwrap_or(1);
+    let workers = part.flatten().map_or(1, |part| part.of as u64);
+    let lanes_known = threads.unwrap_or(1) * workers;
     let limits_known = limits.unwrap_or_default();
     let files = Files { folder, read: RefCell::default() };
     let default_target = (target_names.len() == 1).then_some(0);
     let context = Context {
         targets: &target_names,
-        threads: threads_known,
+        lanes: lanes_known,
         limits: limits_known,
         files: &files,
         default_target,
@@ -70,6 +72,7 @@ fn read_job(mut o: Object<'_>, folder: &Path) -> Option<Job> {
         seed: seed?,
         output: output?.into(),
         threads: threads? as usize,
+        part: part.flatten(),
         nice,
         cpus: cpus?,
         spread: spread?,
@@ -93,7 +96,8 @@ const SPREADS: &[(&str, Spread)] = &[
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub targets: &'a [String],
-    pub threads: u64,
+    /// Threads of all workers.
+    pub lanes: u64,
     pub limits: Limits,
     pub files: &'a Files<'a>,
     /// Where a step goes that names no target.

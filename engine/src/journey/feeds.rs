@@ -1,6 +1,6 @@
 //! Which rows of its feeds an iteration takes.
 use super::Session;
-use crate::job::{Closed, Job, Load, Order, SessionSpan, Workload};
+use crate::job::{Closed, Job, Load, Order, OwnPart, SessionSpan, Workload};
 use crate::rng::Rng;
 use crate::schedule::Population;
 use std::collections::BTreeSet;
@@ -15,12 +15,14 @@ pub struct RowPlan {
     all: usize,
     /// Iterations of closed load begun so far, by all threads; only counted where somebody asks.
     begun: Option<AtomicU64>,
+    /// Whose iterations they are: workers take turns.
+    part: OwnPart,
 }
 
 impl RowPlan {
     /// For the feeds that templates of a workload name.
     pub fn new(job: &Job, workload: &Workload, used: &BTreeSet<usize>) -> Result<Self, String> {
-        let mut plan = Self { all: job.feeds.len(), ..Self::default() };
+        let mut plan = Self { all: job.feeds.len(), part: job.own_part(), ..Self::default() };
         for place in used {
             let feed = &job.feeds[*place];
             let rows = feed.table.rows();
@@ -41,7 +43,9 @@ impl RowPlan {
             return;
         }
         let number = match &self.begun {
-            Some(begun) => begun.fetch_add(1, Ordering::Relaxed),
+            Some(begun) => {
+                begun.fetch_add(1, Ordering::Relaxed) * self.part.of as u64 + self.part.worker as u64
+            }
             None => u64::from(if is_open { user } else { 0 }),
         };
         let rows = &mut session.rows;

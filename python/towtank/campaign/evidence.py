@@ -22,7 +22,7 @@ from towtank.campaign.validity import EVENT_KINDS, REASONS, Observation
 from towtank.design.journey_shape import fewest_requests, makes_one_request
 from towtank.design.model import OpenLoad, Workload
 from towtank.faults.agenda import Inflicted
-from towtank.load.engine import COMPACT_FAILED, Done, Ready
+from towtank.load.events import COMPACT_FAILED, Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
 from towtank.store.schemas import outcome_class

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from towtank.campaign.time_left import Estimate
-from towtank.load.engine import Progress
+from towtank.load.events import Progress
 from towtank.load.job import Stage
 from towtank.store.run_record import RunRecord
 from towtank.units import format_duration, format_number

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from towtank.campaign import engine_load, evidence, hooks, machine
+from towtank.campaign import engine_load, evidence, hooks, machine, workers
 from towtank.campaign.driving import ForeignDrive
 from towtank.campaign.intents import Intents
 from towtank.campaign.lifetimes import Lifetimes, Slot
@@ -35,7 +35,8 @@ from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
 from towtank.faults.agenda import Agenda
 from towtank.load.binary import EngineBuild
-from towtank.load.engine import EngineProcess, JobRefused, Progress
+from towtank.load.engine import JobRefused
+from towtank.load.events import Progress
 from towtank.load.job import masked, stages
 from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, Target
 from towtank.store import RunWriter
@@ -213,27 +214,28 @@ class _Attempt:
             self._look_back(slot, begun_ns)
             return
         mask = deployment.mask if isinstance(deployment, KeepsSecrets) else str
-        job = engine_load.job_of(
+        asked = engine_load.asked_of(
             self._spec, self._writer, slot.targets, seed=self._planned.seed, results=self._frame.results,
             root=self._frame.root,
         )  # fmt: skip
-        kept = masked(job, mask)
+        kept = masked(asked.job, mask)
         path = self._writer.write_job(kept)
-        with self._frame.intents.during("engine", self._writer.record.run_id) as intent:
-            engine = EngineProcess(
-                self._frame.engine.path, path, log_path=self._logs / "engine.log", token=intent.token,
-                private_job=job if kept != job else None, on_progress=self._on_progress,
+        with workers.place_of(self._spec.generator, self._frame, self._writer, self._logs) as (place, token):
+            generator = engine_load.generator_of(
+                self._spec, asked, engine=self._frame.engine.path, kept=(path, kept), logs=self._logs, token=token,
+                place=place, on_progress=self._on_progress,
             )  # fmt: skip
             try:
-                with engine:
-                    self._load(engine, slot)
+                with generator:
+                    self._load(generator, slot)
             except JobRefused:
                 raise  # the same job would be refused again
             except EngineError as error:
-                self._seen.observations.append(Observation("engine_lost", 1, error.message))
+                self._seen.observations.append(Observation(workers.reason_of(error), 1, error.message))
                 self._seen.failure = error.message
             finally:
-                self._seen.findings = engine.findings
+                self._seen.findings = generator.findings
+                self._seen.generators = generator.facts()
         self._look_back(slot, begun_ns)
 
     def _drive_foreign(self, slot: Slot, workload: ForeignWorkload) -> None:
@@ -254,23 +256,23 @@ class _Attempt:
                 seen.zero_ns = seen.drove.zero_ns
                 seen.observations += seen.drove.observations
 
-    def _load(self, engine: EngineProcess, slot: Slot) -> None:
-        """Settle, then the load of the engine itself."""
+    def _load(self, generator: engine_load.Generates, slot: Slot) -> None:
+        """Settle, then the load itself."""
         seen, stop = self._seen, self._frame.stop
-        seen.ready = engine.wait_ready(cancelled=stop)
-        with self._observed(slot, os.getpid(), engine.pid) as settled:
+        seen.ready = generator.wait_ready(cancelled=stop)
+        with self._observed(slot, os.getpid(), *generator.own_pids) as settled:
             if not settled:
                 return
             with self._measured():
-                zero_ns = time.monotonic_ns() + round(engine_load.START_AHEAD_S * 1e9)
-                engine.start_at(zero_ns)
+                zero_ns = time.monotonic_ns() + round(generator.start_ahead_s * 1e9)
+                generator.start_at(zero_ns)
                 try:
-                    seen.zero_ns = engine.wait_started(cancelled=stop)
-                    longest_s = engine_load.longest_s(self._spec, seen.ready)
+                    seen.zero_ns = generator.wait_started(cancelled=stop)
+                    longest_s = engine_load.longest_s(self._spec, seen.ready, generator)
                     with self._disturbed(slot, seen.zero_ns):
-                        seen.done = engine.wait_done(timeout_s=longest_s, cancelled=stop)
+                        seen.done = generator.wait_done(timeout_s=longest_s, cancelled=stop)
                 except Interrupted:
-                    engine_load.stop_in_order(engine, stop)
+                    engine_load.stop_in_order(generator, stop)
                     raise
 
     @contextlib.contextmanager
@@ -352,6 +354,7 @@ class _Attempt:
             writer.write_samples(seen.observed.samples)
         writer.write_events(seen.all_events())
         begun = time.monotonic()
+        seen.generators = workers.with_distances(seen.generators, writer.layout.requests)
         verdicts = judge([*seen.observations, *self._judged(window)])
         record = writer.record.model_copy(
             update={
@@ -381,6 +384,7 @@ class _Attempt:
             found += evidence.of_engine(seen.done, seen.findings, seen.ready)
             driven = self._spec.driven.values()
             found += evidence.of_arrivals(seen.done, driven, self._writer.layout.requests)
+            found += workers.observations(seen.generators)
         if seen.during is not None and seen.settled is not None:
             found += evidence.of_machine(seen.settled.baseline, seen.during, self._targets.values())
         if window is not None and seen.observed is not None:

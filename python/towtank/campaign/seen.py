@@ -17,7 +17,7 @@ from towtank.campaign.validity import Observation
 from towtank.clock import RunClock, boot_id
 from towtank.faults.agenda import Inflicted
 from towtank.load.binary import EngineBuild
-from towtank.load.engine import Done, Ready
+from towtank.load.events import Done, Ready
 from towtank.platforms.base import SystemEvent
 from towtank.store.run_record import ClockRecord, FaultWindow, Window
 from towtank.telemetry.base import Event
@@ -36,6 +36,7 @@ class Seen:
     done: Done | None = None
     drove: Drove | None = None
     findings: Sequence[Mapping[str, Any]] = ()
+    generators: Mapping[str, Any] = field(default_factory=dict)
     zero_ns: int | None = None
     during: machine.Interval | None = None
     observed: Observed | None = None
@@ -106,7 +107,7 @@ class Seen:
 
     def engine_facts(self, engine: EngineBuild) -> dict[str, Any]:
         """What drove the load, and how the machine fared meanwhile."""
-        facts: dict[str, Any] = {"version": engine.version, "profile": engine.profile}
+        facts: dict[str, Any] = {"version": engine.version, "profile": engine.profile, **self.generators}
         if self.drove is not None:
             facts |= {"driver": dict(self.drove.facts)}
         if self.ready is not None:

@@ -171,6 +171,24 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "its last words are in the run's logs/engine.log; was it killed, or the machine out of memory?",
     ),
     ReasonKind(
+        "worker_lost", "instrument", None, 0.0, "flag",
+        "one of several workers was lost or failed before the load was over; what the others did is no whole load",
+        "a worker was lost during the run",
+        "look at the worker's last words in the message and in the run's logs; was its machine or node lost?",
+    ),
+    ReasonKind(
+        "workers_not_ready", "instrument", None, 0.0, "flag",
+        "not all workers were ready, or knew of the start in time: no load was sent, or only its first moment",
+        "the workers did not begin together",
+        "see the message: is there room for all of them, can they be reached, is the image there?",
+    ),
+    ReasonKind(
+        "worker_clock_unsure", "instrument", 10.0, 100.0, "ms",
+        "how well the clock of a worker is known: half the shortest round trip to it, the worst of all workers",
+        "when requests of a worker were sent is known to ± {value} only (limit {threshold})",
+        "bring orchestrator and workers closer together; times within one worker are exact all the same",
+    ),
+    ReasonKind(
         "platform_lost", "instrument", None, 0.0, "flag",
         "the platform itself was lost, such as the guard of local processes; nothing can be said of the deployment",
         "the platform was lost during the run",

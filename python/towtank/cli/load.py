@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from towtank.campaign.seen import Seen
     from towtank.load.adhoc import AdhocLoad
     from towtank.load.binary import EngineBuild
-    from towtank.load.engine import EngineProcess, Progress
+    from towtank.load.engine import EngineProcess
+    from towtank.load.events import Progress
     from towtank.platforms.transport import Tls
     from towtank.store.layout import RunLayout
 
@@ -258,7 +259,7 @@ def _to_the_end(engine: EngineProcess, asked: AdhocLoad, stop: StopRequest, seen
 
 def _require_records(engine: EngineProcess, layout: RunLayout) -> None:
     """Refuse to print anything but the records of this very load."""
-    from towtank.load.engine import COMPACT_FAILED
+    from towtank.load.events import COMPACT_FAILED
 
     failed = next((one for one in engine.findings if one.get("name") == COMPACT_FAILED), None)
     if failed is not None:

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from towtank.design.foreign import ForeignWorkload
+from towtank.design.generator_model import Dns as Dns
+from towtank.design.generator_model import Generator as Generator
 from towtank.design.journey_model import Choose as Choose
 from towtank.design.journey_model import If as If
 from towtank.design.journey_model import Journey as Journey
@@ -188,49 +190,6 @@ class Settle(Model):
     timeout: Duration = Field(60.0, description="a deployment that has not settled by then spoils the run")
     until: SettleUntil = Field(SettleUntil(), description="conditions that must hold at once")
     hold: Duration = Field(0.0, description="how long they must hold without a break")
-
-
-class Dns(Model):
-    """How names of hosts are resolved; the time of it is kept, and the answers take turns over connections."""
-
-    servers: tuple[Annotated[str, Field(min_length=1)], ...] | None = Field(
-        None,
-        min_length=1,
-        description="addresses of servers, such as 127.0.0.1:53; without them the system's",
-    )
-    timeout: Duration = Field(5.0, gt=0, description="a name that takes longer has no address")
-    cache: Literal["ttl", "forever", "never"] = Field(
-        "ttl", description="ask again when an answer has expired, never, or for every connection"
-    )
-
-
-class Generator(Model):
-    """Where and how the engine runs."""
-
-    where: Literal["local"] = Field("local", description="on this machine")
-    threads: Whole = Field(1, ge=1, le=64, description="threads of the engine")
-    nice: Whole = Field(
-        0, ge=-20, le=19, description="its priority; below 0 goes before the system under test"
-    )
-    cpus: tuple[Annotated[Whole, Field(ge=0, le=4095)], ...] | None = Field(
-        None, min_length=1, description="CPUs that it is pinned to"
-    )
-    spread: Literal["per-connection-random", "per-request-round-robin", "least-outstanding"] = Field(
-        "per-connection-random", description="how requests are spread over the instances of a target"
-    )
-    instance_header: str | None = Field(
-        None, description="answer header that names the instance that answered"
-    )
-    traceparent: Ratio = Field(
-        0.0, description="share of requests that carry a W3C `traceparent` header with its sampled flag set"
-    )
-    dns: Dns = Field(Dns(), description="how names of hosts are resolved")
-    max_connections: Whole = Field(
-        10_000,
-        ge=1,
-        le=1_000_000,
-        description="connections open at once, at most; a load that may need more is refused",
-    )
 
 
 class Observe(Model):

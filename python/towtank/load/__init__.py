@@ -6,7 +6,8 @@ its stdout. Nothing here measures anything.
 
 from towtank.load.binary import EngineBuild, engine_build, find_engine
 from towtank.load.check import check_job
-from towtank.load.engine import Done, EngineProcess, Progress, Ready
+from towtank.load.engine import EngineProcess
+from towtank.load.events import Done, Progress, Ready
 from towtank.load.job import JobRequest, Stage, build_job, masked, stages
 
 __all__ = [

@@ -20,7 +20,8 @@ from typing import Any, Literal
 from towtank.errors import EngineError
 from towtank.load.binary import EngineBuild
 from towtank.load.echo import EchoServer
-from towtank.load.engine import Done, EngineProcess, flush_timeout_s
+from towtank.load.engine import EngineProcess, flush_timeout_s
+from towtank.load.events import Done
 from towtank.load.summary import OUTCOME_WORDS
 from towtank.platforms.base import Cancelled
 from towtank.units import format_ratio

@@ -10,14 +10,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
 from towtank.errors import EngineError
+from towtank.load.events import Done, Heard, Progress, Ready
 from towtank.platforms.base import Cancelled
 
 READY_TIMEOUT_S = 15.0
+START_AHEAD_S = 0.3
+"""The start is ordered this far ahead, so that the engine is asleep on its clock when it comes."""
 START_TIMEOUT_S = 5.0
 """Longest wait for `started` after the instant the load should start."""
 FLUSH_TIMEOUT_S = 60.0
@@ -26,74 +28,11 @@ ROWS_PER_S = 50_000.0
 """Slowest compaction worth waiting for."""
 STOP_GRACE_S = 5.0
 BAD_JOB_EXIT_CODE = 3
-COMPACT_FAILED = "compact_failed"
-"""The finding that logs could not be made into one file: records that are there are none of this run."""
 _POLL_S = 0.05
 _TAIL_BYTES = 4096
 _LINE_LIMIT = 1 << 20
 
 TOKEN_VARIABLE = "TOWTANK_TOKEN"  # noqa: S105 - a name, not a secret
-
-
-@dataclass(frozen=True)
-class Ready:
-    """The engine understood its job and waits for the start."""
-
-    version: str
-    build: Mapping[str, Any]
-    backend: str
-    threads: int
-    pid: int
-    due: int | None
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What the last second looked like; times in µs as docs/formats.md §1 says."""
-
-    t_us: int
-    due: int = 0
-    sent: int = 0
-    done: int = 0
-    failed: int = 0
-    in_flight: int = 0
-    queued: int = 0
-    users: int = 0
-    p50_us: float | None = None
-    p95_us: float | None = None
-    lag_p99_us: float | None = None
-    cpu_cores: float | None = None
-    bytes_in: int = 0
-    bytes_out: int = 0
-
-    @classmethod
-    def read(cls, event: Mapping[str, Any]) -> Self:
-        """Take what is known from an event; newer engines may say more."""
-        known = {name: event[name] for name in cls.__dataclass_fields__ if event.get(name) is not None}
-        return cls(**{"t_us": 0, **known})
-
-
-@dataclass(frozen=True)
-class Done:
-    """How it ended: counts, window and self-measurement as the engine says."""
-
-    counts: Mapping[str, Any]
-    window: Mapping[str, int]
-    self_: Mapping[str, Any]
-    files: Sequence[Mapping[str, Any]]
-    stopped_by: str
-
-
-@dataclass
-class _Heard:
-    """What the reader thread has heard; guarded by `EngineProcess._changed`."""
-
-    ready: Ready | None = None
-    started_ns: int | None = None
-    done: Done | None = None
-    errors: list[str] = field(default_factory=list)
-    findings: list[dict[str, Any]] = field(default_factory=list)
-    closed: bool = False
 
 
 class JobRefused(EngineError):  # noqa: N818 - the field's word
@@ -132,6 +71,8 @@ class EngineProcess:
         Called each second from the reader thread; must not block.
     """
 
+    start_ahead_s = START_AHEAD_S
+
     def __init__(
         self,
         binary: Path,
@@ -151,7 +92,7 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._changed = threading.Condition()
-        self._heard = _Heard()
+        self._heard = Heard()
 
     def __enter__(self) -> Self:
         self.start()
@@ -164,6 +105,15 @@ class EngineProcess:
     def pid(self) -> int:
         """Process id; 0 before it was started."""
         return self._process.pid if self._process else 0
+
+    @property
+    def own_pids(self) -> tuple[int, ...]:
+        """Processes on this machine that make the load."""
+        return (self.pid,)
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of where the load came from, besides `Ready`: nothing; it is this machine."""
+        return {}
 
     @property
     def findings(self) -> list[dict[str, Any]]:
@@ -308,7 +258,7 @@ class EngineProcess:
             raise self._failure("does not take orders any more") from error
 
     def _wait(
-        self, arrived: Callable[[_Heard], bool], timeout_s: float, what: str, cancelled: Cancelled
+        self, arrived: Callable[[Heard], bool], timeout_s: float, what: str, cancelled: Cancelled
     ) -> None:
         """Wait until `arrived`, the end of the events, or the time is up (EngineError)."""
         deadline = time.monotonic() + timeout_s
@@ -361,44 +311,11 @@ class EngineProcess:
                 self._changed.notify_all()
 
     def _take(self, line: bytes) -> None:
-        try:
-            event = json.loads(line)
-            kind = event["event"]
-            progress = self._note(kind, event)
-        except (ValueError, KeyError, TypeError) as error:
-            with self._changed:
-                self._heard.errors.append(f"it said {line[:200]!r}, which is not an event ({error!r})")
-            return
+        with self._changed:
+            progress = self._heard.take(line)
+            self._changed.notify_all()
         if progress is not None and self._on_progress is not None:
             self._on_progress(progress)
-
-    def _note(self, kind: str, event: dict[str, Any]) -> Progress | None:
-        with self._changed:
-            heard = self._heard
-            match kind:
-                case "ready":
-                    heard.ready = Ready(
-                        str(event["engine"]), event["build"], str(event["backend"]),
-                        int(event["threads"]), int(event["pid"]), event.get("due"),
-                    )  # fmt: skip
-                case "started":
-                    heard.started_ns = int(event["start_ns"])
-                case "finding":
-                    heard.findings.append(event)
-                case "error":
-                    path = event.get("path")
-                    heard.errors.append(f"{path}: {event['message']}" if path else str(event["message"]))
-                case "done":
-                    heard.done = Done(
-                        event["counts"], event["window"], event["self"], event["files"],
-                        str(event["stopped_by"]),
-                    )  # fmt: skip
-                case "progress":
-                    return Progress.read(event)
-                case _:
-                    pass  # a newer engine may say more; what we need it says as agreed
-            self._changed.notify_all()
-        return None
 
 
 def flush_timeout_s(rows: int) -> float:

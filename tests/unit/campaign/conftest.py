@@ -46,7 +46,7 @@ def bench(tmp_path, tables, monkeypatch):
         registry.PlatformKind(JournalConfig, "support.campaign_platform:JournalPlatform", "for tests"),
     )
     monkeypatch.setattr("towtank.campaign.settle.SHORTEST_LOOK_S", 0.01)
-    monkeypatch.setattr("towtank.campaign.engine_load.START_AHEAD_S", 0.01)
+    monkeypatch.setattr("towtank.load.engine.EngineProcess.start_ahead_s", 0.01)
     monkeypatch.setattr("towtank.campaign.machine.now", quiet_machine)
     root = tmp_path / "study"
     root.mkdir()

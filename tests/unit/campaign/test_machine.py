@@ -22,7 +22,7 @@ from towtank.campaign.validity import judge
 from towtank.design.model import Settle, Workload
 from towtank.errors import Interrupted
 from towtank.load.binary import EngineBuild
-from towtank.load.engine import Done, Ready
+from towtank.load.events import Done, Ready
 from towtank.platforms.base import Instance, SystemEvent, Target
 from towtank.platforms.local_config import LocalConfig
 from towtank.store.run_record import Window

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from towtank.campaign.progress import Pace, Plain, Rich, RunOutline, choose_display
-from towtank.load.engine import Progress
+from towtank.load.events import Progress
 from towtank.load.job import Stage
 
 OUTLINE = RunOutline(

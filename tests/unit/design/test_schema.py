@@ -45,7 +45,7 @@ WRONG = {
     "source": ("- host", "- hots"),
     "option of a source": ("open_files: false", "open_fils: false"),
     "two sources in one": ("process: {interval: 500ms, open_files: false}", "{process: {}, host: {}}"),
-    "generator": ("where: local", "where: cluster"),
+    "generator": ("where: local", "where: moon"),
     "nice": ("nice: -5", "nice: -25"),
     "cpu": ("cpus: [0]", "cpus: [x]"),
     "slo": ("slo: {p95: 300ms,", "slo: {latency: 300ms,"),

@@ -13,7 +13,7 @@ from towtank.errors import EngineError, Interrupted
 from towtank.load import ceiling, engine_build, find_engine
 from towtank.load.ceiling import Probe, advice, bottleneck, highest, measure_ceiling
 from towtank.load.echo import EchoServer
-from towtank.load.engine import Done
+from towtank.load.events import Done
 
 
 def probe(rate, *, on_time):

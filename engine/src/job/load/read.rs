@@ -84,8 +84,8 @@ fn read_open(mut o: Object<'_>, context: &Context<'_>) -> Option<Open> {
     }
     let max_in_flight = o.optional("max_in_flight").map(|n| {
         let bound = n.integer(1, 1_000_000)?;
-        if bound < context.threads {
-            n.problem(format!("less than one for each of the {} threads", context.threads));
+        if bound < context.lanes {
+            n.problem(format!("less than one for each of the {} threads", context.lanes));
         }
         if bound > context.limits.max_connections {
             let limit = context.limits.max_connections;
