@@ -101,7 +101,7 @@ _FIXED = {
         Variable("pods_ready", "count", "lower", "pods ready", f"mean number of pods that take requests {_IN_WINDOW}"),
         Variable("pods_most", "count", "lower", "most pods", f"highest number of pods that take requests {_IN_WINDOW}"),
         Variable("pods_pending", "count", "lower", "pods pending",
-                 f"mean number of pods that are there and do not take requests yet {_IN_WINDOW}"),
+                 f"mean number of pods that are there and take no requests, yet or any more, {_IN_WINDOW}"),
         Variable("nodes_ready", "count", "lower", "nodes ready", f"mean number of nodes that are Ready {_IN_WINDOW}"),
         Variable("pod_start", "s", "lower", "start of a pod",
                  "from created to ready, median of the pods that were created after the load began"),

@@ -90,7 +90,9 @@ def test_scaling_is_seen_as_it_happens(cluster: Any, context: DeployContext) -> 
         steps = [event for event in seen.events if event.instance == pod]
         own = [event.kind for event in steps if event.kind not in ("pod_pulling", "pod_pulled")]
         assert own == ["pod_created", "pod_scheduled", "pod_started", "pod_ready"]
-        assert of_kind(seen, "scaled")[0].t_us <= steps[0].t_us
+        assert scaled.t_us <= steps[0].t_us + 500_000, (
+            "messages of two watches may overtake each other a little"
+        )
         assert json.loads(steps[0].detail)["workload"] == "Deployment/app"
 
 

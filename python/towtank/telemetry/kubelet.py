@@ -7,6 +7,7 @@ node's own clock; what was not read anew since the last look is no new sample.
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,7 @@ class KubeletSource:
         self._unread: set[str] = set()
         self._events: list[Event] = []
         self._pool: ThreadPoolExecutor | None = None
+        self._helpers_s: dict[str, float] = {}
 
     def look_ahead_at(
         self, options: Mapping[str, Any], deployments: Sequence[Any], root: Path
@@ -63,7 +65,7 @@ class KubeletSource:
         self._options = read_options(self.name, KubeletOptions, context.options)
         self._view = cluster.view_of(context)
         self._meters, self._filesystems_us, self._looked_at = {}, {}, {}
-        self._unread, self._events = set(), []
+        self._unread, self._events, self._helpers_s = set(), [], {}
         if self._view is None:
             self._events.append(cluster.not_in_a_cluster(self.name, context))
             return
@@ -86,6 +88,10 @@ class KubeletSource:
         """What was noticed since the last call."""
         events, self._events = self._events, []
         return events
+
+    def facts(self) -> Mapping[str, Any]:
+        """What asking the kubelets took, beside what the sampler knows of."""
+        return {"helpers_cost_s": round(sum(self._helpers_s.values()), 4)}
 
     def close(self) -> Iterable[Sample]:
         """Nothing is held back."""
@@ -123,6 +129,13 @@ class KubeletSource:
 
     def _read_node(self, view: ClusterView, node: str, ours: frozenset[str], t_us: int) -> Values:
         """New values of one node and its pods; in a thread of the pool."""
+        begun_s = time.thread_time()
+        try:
+            return self._ask_node(view, node, ours, t_us)
+        finally:
+            self._helpers_s[node] = self._helpers_s.get(node, 0.0) + time.thread_time() - begun_s
+
+    def _ask_node(self, view: ClusterView, node: str, ours: frozenset[str], t_us: int) -> Values:
         meter = self._meters.setdefault(node, _Meter())
         text = view.api.glance(_path(node, "metrics/cadvisor"), timeout_s=cluster.ANSWER_WITHIN_S)
         rows = cadvisor.rows(text.decode("utf-8", errors="replace"), view.namespace)

@@ -181,7 +181,8 @@ def _autoscaler(thing: Json) -> Iterator[tuple[str, dict[str, float]]]:
     name = f"HorizontalPodAutoscaler/{thing['metadata']['name']}"
     spec, status = thing.get("spec") or {}, thing.get("status") or {}
     counts = {
-        "replicas_desired": status.get("desiredReplicas"),
+        # 0 is what it says before it has decided anything; only one that may scale to nothing means it.
+        "replicas_desired": status.get("desiredReplicas") or (0 if spec.get("minReplicas") == 0 else None),
         "replicas_current": status.get("currentReplicas"),
         "replicas_least": spec.get("minReplicas"),
         "replicas_most": spec.get("maxReplicas"),

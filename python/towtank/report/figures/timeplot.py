@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,15 @@ ROOM_FOR_NAME_PX = 34
 _TIME_LABEL = (
     "datum.value >= 600 ? format(datum.value / 60, '~g') + ' min' : format(datum.value, '~g') + ' s'"
 )
+
+
+def whole_ticks(high: float, *, most: int = 4) -> list[int]:
+    """Whole numbers from 0 on, not more than `most` steps: there is no half a pod.
+
+    >>> whole_ticks(1.12), whole_ticks(10)
+    ([0, 1], [0, 3, 6, 9])
+    """
+    return list(range(0, math.floor(high) + 1, max(1, math.ceil(high / most))))
 
 
 @dataclass(frozen=True)
@@ -161,10 +171,9 @@ class TimePlot:
         if self.unit == "s":
             return scale, base.duration_axis(title, tickCount=4, labels=labels, minExtent=extent)
         form = ".0%" if self.unit == "ratio" else alt.Undefined
-        least = 1 if self.row in COUNTS else alt.Undefined
-        return scale, alt.Axis(
-            title=title, labels=labels, tickCount=4, tickMinStep=least, format=form, minExtent=extent
-        )
+        if self.row in COUNTS:
+            return scale, alt.Axis(title=title, labels=labels, values=whole_ticks(high), minExtent=extent)
+        return scale, alt.Axis(title=title, labels=labels, tickCount=4, format=form, minExtent=extent)
 
     def _disturbed(self, named: Named | None) -> list[alt.Chart]:
         """When faults were on: of one treatment, or of all."""

@@ -65,6 +65,7 @@ def test_what_was_not_read_anew_is_no_new_sample(source: KubeletSource, kubelets
     kubelets.now_s = 1010.0
     assert list(source.sample(1))
     assert list(source.sample(2)) == []
+    assert 0 < source.facts()["helpers_cost_s"] < 5
     kubelets.now_s = 1012.0
     assert table(list(source.sample(3)))["node/n1"]["cpu_cores"] == pytest.approx(1.5)
 

@@ -158,6 +158,12 @@ def test_what_an_autoscaler_sees_and_wants(
     assert values(source, "HorizontalPodAutoscaler/app/queue") == {"seen_value": 45.5, "target_value": 30}
     assert not any("theirs" in one.instance for one in source.sample(1))
 
+    def undecided(thing: Json) -> None:
+        thing["status"] = {"desiredReplicas": 0}
+
+    cluster.change("horizontalpodautoscalers", namespace, "app", undecided)
+    eventually(lambda: "replicas_desired" not in values(source, "HorizontalPodAutoscaler/app"))
+
 
 def test_an_api_server_that_is_gone_is_a_failure_not_old_numbers(
     source: KubernetesSource, server: FakeServer, deployment: KubernetesDeployment
