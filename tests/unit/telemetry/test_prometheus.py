@@ -185,6 +185,16 @@ def test_stale_series_are_told(url: str, script: Script) -> None:
     assert "had no value for a while" in said(seen)["stale_data"]
 
 
+@pytest.mark.parametrize("read", ["after", "live"])
+@repeated
+def test_a_series_that_never_comes_back_is_stale(url: str, script: Script, read: str) -> None:
+    begun = time.time()
+    script.series[CPU] = [({}, lambda t: 1.0 if t < begun + 0.5 else None)]
+    seen = observe(options(url, read=read), 1.5)
+    assert len(seen.samples) > 0
+    assert "had no value for a while" in said(seen)["stale_data"]
+
+
 def test_too_many_series_are_bounded(url: str, script: Script) -> None:
     script.series[CPU] = [({"instance": str(n)}, lambda t: 1.0) for n in range(50)]
     seen = observe(options(url, most_series=7))
@@ -420,6 +430,20 @@ def test_basic_credentials_from_a_file(url: str, script: Script, tmp_path: Path)
     (problem,) = ahead(given, root=tmp_path).problems
     assert "answers status 401" in problem
     assert "it wants credentials" in problem
+
+
+@pytest.mark.parametrize("secret", ["s3cr3t-t0ken\nx", "s3cr3t-t0ken\n", "pässwörd", "s3cr3t\0"])
+def test_a_secret_that_http_cannot_carry_is_told_without_it(
+    url: str, secret: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text(f"{secret}\n")
+    if "\0" not in secret:
+        monkeypatch.setenv("PROM_TOKEN", secret)
+    for place in ["{file.token}", *(["{env.PROM_TOKEN}"] if "\0" not in secret else [])]:
+        (problem,) = ahead(options(url, headers={"authorization": f"Bearer {place}"}), root=tmp_path).problems
+        assert "the value of header 'authorization' holds a line break" in problem
+        assert f"look at what 'Bearer {place}' stands for" in problem
+        assert secret[:6] not in problem
 
 
 def test_a_variable_that_is_not_set(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,8 +84,16 @@ class Server:
         self._secrets = secrets
         values = secrets.placeholders
         basic = options.basic
+        headers = {name: placeholders.render(value, values) for name, value in options.headers.items()}
+        for name, value in headers.items():
+            if not value.isascii() or not value.replace("\t", "").isprintable():
+                raise TelemetryError(
+                    f"{self.where}: the value of header {name!r} holds a line break, a control character or one beyond "
+                    "ASCII, which HTTP does not carry",
+                    hint=f"look at what {options.headers[name]!r} stands for",
+                )
         self._client = httpx.Client(
-            headers={name: placeholders.render(value, values) for name, value in options.headers.items()},
+            headers=headers,
             auth=(basic.user, placeholders.render(basic.password, values)) if basic is not None else None,
             verify=verify,
             timeout=options.timeout,
