@@ -21,7 +21,9 @@ class Said:
     queries: tuple[str, ...] = ()
 
 
-def findings(tallies: Mapping[str, Tally], relation: ClockRelation, step_s: float) -> Iterator[Said]:
+def findings(
+    tallies: Mapping[str, Tally], relation: ClockRelation, step_s: float, end_s: float
+) -> Iterator[Said]:
     """What is wrong, or only seems to be right.
 
     Parameters
@@ -30,6 +32,8 @@ def findings(tallies: Mapping[str, Tally], relation: ClockRelation, step_s: floa
     relation : ClockRelation
     step_s : float
         Time between two values.
+    end_s : float
+        When the run ended, by the server's clock.
     """
     yield from _grouped(
         tallies, "query_failed", lambda t: t.failed, "not answered",
@@ -40,7 +44,7 @@ def findings(tallies: Mapping[str, Tally], relation: ClockRelation, step_s: floa
         "is the target scraped, and are labels spelt as in Prometheus? rate() needs two scrapes in its range",
     )  # fmt: skip
     yield from _grouped(
-        tallies, "stale_data", lambda t: _holes(t, step_s), "had no value for a while after they had one",
+        tallies, "stale_data", lambda t: _holes(t, step_s, end_s), "had no value for a while after they had one",
         "its target was gone, or not scraped, at those times: see `up` of it in Prometheus",
     )  # fmt: skip
     yield from _grouped(
@@ -79,9 +83,9 @@ def _grouped(
         yield Said(kind, f"queries of Prometheus {words}: {told}", advice, tuple(cases))
 
 
-def _holes(tally: Tally, step_s: float) -> str:
-    """How long a query had no value at all between two values; a single step may be lost to rounding."""
-    times = sorted(tally.times_s)
+def _holes(tally: Tally, step_s: float, end_s: float) -> str:
+    """How long a query had no value at all after it had one; a single step may be lost to rounding."""
+    times = [*sorted(tally.times_s), *([end_s] if tally.times_s else ())]
     holes = [(a, b - a) for a, b in itertools.pairwise(times) if b - a > 2.5 * step_s]
     if not holes:
         return ""

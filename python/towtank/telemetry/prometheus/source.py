@@ -203,6 +203,7 @@ class PrometheusSource:
             for name, tally in self._tallies.items()
         }
         t_us = context.clock.at_us(end_ns)
-        for said in findings(self._tallies, relation, context.interval_s):
+        end_s = relation.there_ns(end_ns) / NS_PER_S
+        for said in findings(self._tallies, relation, context.interval_s, end_s):
             detail = json.dumps({"advice": said.advice, "queries": list(said.queries)})
             self._events.append(Event(t_us, self.name, said.kind, "", said.message, detail))
