@@ -86,7 +86,9 @@ PLATFORMS: dict[str, PlatformKind] = {
         "objects in a Kubernetes cluster, created and removed again",
         faults={
             "kill": FaultAbility("the pod is deleted, and its controller makes another", lasts="never"),
-            "cpu": FaultAbility("the running pod is resized in place (Kubernetes 1.33 or newer)"),
+            "cpu": FaultAbility(
+                "the running pod is resized in place (Kubernetes 1.33 or newer; with a CPU limit)"
+            ),
         },
         no_faults="from outside of a container that cannot be done, or not be undone for certain",
     ),

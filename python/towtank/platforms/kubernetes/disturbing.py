@@ -45,7 +45,8 @@ def limit_cpu(api: ApiClient, namespace: str, name: str, cores: float) -> Undo:
     Raises
     ------
     PlatformError
-        The cluster does not resize pods in place, or not this one: its quality of service may not change.
+        The cluster does not resize pods in place; or a container has no CPU limit: one that was given to a running
+        container cannot be taken from it again.
     """
     had: dict[str, Json] = {}
     path = f"{POD.path(namespace, name)}/resize"
@@ -54,6 +55,13 @@ def limit_cpu(api: ApiClient, namespace: str, name: str, cores: float) -> Undo:
     def lower(pod: Json) -> None:
         nonlocal uid
         uid = str(pod["metadata"]["uid"])
+        for container in pod["spec"]["containers"]:
+            if "cpu" not in ((container.get("resources") or {}).get("limits") or {}):
+                raise PlatformError(
+                    f"container {container['name']} of pod {name} has no CPU limit; one that it is given while it runs "
+                    "could not be taken from it again",
+                    hint="write one into its manifest, or `patches` it: resources.limits.cpu",
+                )
         for container in pod["spec"]["containers"]:
             had[container["name"]] = copy.deepcopy(container.get("resources") or {})
             container["resources"] = lowered(container.get("resources") or {}, cores)
@@ -68,7 +76,7 @@ def limit_cpu(api: ApiClient, namespace: str, name: str, cores: float) -> Undo:
     except ApiError as error:
         raise PlatformError(
             f"the CPU of pod {name} cannot be limited while it runs: {error.said}",
-            hint="resizing in place needs Kubernetes 1.33 or newer, and a container with CPU limits",
+            hint="resizing in place needs Kubernetes 1.33 or newer",
         ) from error
 
     def undo() -> None:
@@ -82,7 +90,7 @@ def limit_cpu(api: ApiClient, namespace: str, name: str, cores: float) -> Undo:
 
 
 def lowered(resources: Json, cores: float) -> Json:
-    """Resources of a container with less CPU; what was asked for equals its limit afterwards only if it did before.
+    """Resources of a container with a lower CPU limit; its request equals it afterwards only if it did before.
 
     Raises
     ------
@@ -90,21 +98,19 @@ def lowered(resources: Json, cores: float) -> Json:
         It has no more than that anyhow.
     """
     found = copy.deepcopy(resources)
-    had = (found.get("limits") or {}).get("cpu")
-    if had is not None and parse_cores(str(had)) <= cores:
+    limits, requests = found["limits"], found.setdefault("requests", {})
+    had = parse_cores(str(limits["cpu"]))
+    if had <= cores:
         raise PlatformError(
-            f"a container may use {had} CPU at most already, so that {_milli(cores)} would take nothing away",
+            f"a container may use {limits['cpu']} CPU at most already, so that {_milli(cores)} would take nothing away",
             hint="let `cores` of the fault be less than the limit of every container",
         )
-    limits, requests = found.setdefault("limits", {}), found.setdefault("requests", {})
-    guaranteed = "cpu" in limits and parse_cores(str(limits["cpu"])) == parse_cores(
-        str(requests.get("cpu", limits["cpu"]))
-    )
+    asked = parse_cores(str(requests.get("cpu", limits["cpu"])))
+    is_guaranteed = asked == had
     limits["cpu"] = _milli(cores)
-    asked = parse_cores(str(requests["cpu"])) if "cpu" in requests else None
-    if guaranteed:
+    if is_guaranteed:
         requests["cpu"] = limits["cpu"]
-    elif asked is None or asked >= cores:
+    elif asked >= cores:
         requests["cpu"] = _milli(cores / 2)
     return found
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from support.cluster_app import patched
 from towtank.errors import PlatformError
 from towtank.faults import registry as faults
 from towtank.platforms import base, registry
@@ -18,8 +19,8 @@ from towtank.platforms.kubernetes.platform import KubernetesPlatform
 def deployed(make, context):
     made = []
 
-    def deploy():
-        made.append(KubernetesPlatform().deploy(make(), context))
+    def deploy(**keys):
+        made.append(KubernetesPlatform().deploy(make(**keys), context))
         made[-1].wait_ready(cancelled=lambda: None)
         return made[-1]
 
@@ -51,10 +52,6 @@ def test_the_deployment_has_the_powers_that_its_platform_names():
         (
             {"limits": {"cpu": "1"}, "requests": {"cpu": "1000m"}},
             {"limits": {"cpu": "100m"}, "requests": {"cpu": "100m"}},
-        ),
-        (
-            {"requests": {"memory": "8Mi"}},
-            {"limits": {"cpu": "100m"}, "requests": {"memory": "8Mi", "cpu": "50m"}},
         ),
     ],
 )
@@ -88,8 +85,18 @@ def test_a_pod_is_killed_by_its_uid_and_once(deployed, cluster):
         deployment.kill_instance(name, grace_s=0)
 
 
-def test_cpu_is_taken_from_a_running_pod_and_given_back(deployed, cluster):
+LIMIT = patched(resources={"limits": {"cpu": "500m"}})
+
+
+def test_without_a_limit_none_is_given_since_it_could_not_be_taken_back(deployed, cluster):
     deployment = deployed()
+    with pytest.raises(PlatformError, match=r"container app of pod .* has no CPU limit"):
+        deployment.limit_cpu(deployment.victims("app")[0], 0.05)
+    assert not any("/resize" in line for line in cluster.log)
+
+
+def test_cpu_is_taken_from_a_running_pod_and_given_back(deployed, cluster):
+    deployment = deployed(patches=[LIMIT])
     name = deployment.victims("app")[0]
 
     def resources():
@@ -105,7 +112,7 @@ def test_cpu_is_taken_from_a_running_pod_and_given_back(deployed, cluster):
 
 
 def test_a_pod_that_went_takes_its_limit_along(deployed):
-    deployment = deployed()
+    deployment = deployed(patches=[LIMIT])
     name = deployment.victims("app")[0]
     undo = deployment.limit_cpu(name, 0.05)
     deployment.kill_instance(name, grace_s=0)

@@ -1,0 +1,139 @@
+"""Faults on a real cluster: a pod is killed and another comes, CPU is taken away in place; a study of it is whole."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import small_study as study
+from support.cluster_app import SUPPORT, config_for, deployed, patched
+from towtank.analysis.summaries import summarise_run
+from towtank.platforms.base import DeployContext
+from towtank.store import Results
+
+pytestmark = pytest.mark.cluster
+
+STUDY = """\
+experiment: pod-kill
+question: What does killing the only pod cost, and how soon is the service back?
+answer: {{primary: [availability, time_to_recover], baseline: none}}
+repetitions: 2
+seed: 5
+max_invalid_repeats: 0
+factors: {{fault: [none, kill]}}
+deployments:
+  app:
+    platform: kubernetes
+    context: {context}
+    kubeconfig: {kubeconfig}
+    manifests: [app.yaml]
+    set: {{"Deployment/app:spec.template.spec.containers[app].image": {image}}}
+    ready: {{http: /healthz, timeout: 120s}}
+workloads:
+  reads:
+    timeout: 1s
+    connections: new
+    load: {{model: open, rate: 40/s, duration: 16s, warmup: 1s}}
+    journey: {{steps: [{{name: read, path: /}}]}}
+faults:
+  - {{kind: "${{{{ fault }}}}", at: 5s}}
+settle: {{timeout: 60s, until: {{replicas: baseline}}}}
+"""
+
+
+@pytest.fixture
+def context(cluster: Any, tmp_path: Path) -> Iterator[DeployContext]:
+    token = f"tt-test-{secrets.token_hex(4)}"
+    yield DeployContext(
+        "shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="fault tests"
+    )
+    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
+
+
+def eventually(holds: Callable[[], Any], within_s: float = 90.0) -> Any:
+    until = time.monotonic() + within_s
+    while not (found := holds()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 1.0])
+def test_a_killed_pod_is_gone_and_another_comes(cluster: Any, context: DeployContext, grace_s: float) -> None:
+    config = config_for(cluster, set={"Deployment/app:spec.replicas": 2})
+    with deployed(config, context) as deployment:
+        before = list(deployment.victims("app"))
+        assert len(before) == 2
+        deployment.kill_instance(before[0], grace_s=grace_s)
+        eventually(lambda: before[0] not in deployment.victims("app"))
+        after = eventually(lambda: len(found := deployment.victims("app")) == 2 and found)
+        assert before[1] in after
+        assert deployment.events() == [], "what we killed did not crash"
+
+
+def test_cpu_is_taken_from_a_running_pod_and_given_back(cluster: Any, context: DeployContext) -> None:
+    limited = patched(resources={"limits": {"cpu": "500m"}})
+    with deployed(config_for(cluster, patches=[limited]), context) as deployment:
+        (name,) = deployment.victims("app")
+        namespace = deployment.describe()["namespace"]["name"]
+
+        def limit() -> Any:
+            """What the kubelet says is in force."""
+            (pod,) = cluster.get("pods", "--namespace", namespace)["items"]
+            (status,) = pod["status"]["containerStatuses"]
+            assert (pod["metadata"]["name"], status["restartCount"]) == (name, 0)
+            return (status.get("resources") or {}).get("limits", {}).get("cpu", "none")
+
+        eventually(lambda: limit() == "500m")
+        undo = deployment.limit_cpu(name, 0.03)
+        eventually(lambda: limit() == "30m")
+        undo()
+        eventually(lambda: limit() == "500m")
+        assert deployment.victims("app") == [name], "it is the same pod, and ready"
+
+
+@pytest.mark.timeout(550)
+def test_a_study_of_killing_the_only_pod(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
+    file = tmp_path / "experiment.yaml"
+    file.write_text(
+        STUDY.format(
+            context=cluster.context, kubeconfig=Path(cluster.kubeconfig).resolve(), image=cluster.image
+        )
+    )
+    done = study.towtank("run", file, "--plain", timeout=500)
+    assert done.returncode in (0, 6), done.stderr
+    found: dict[str, list[dict[str, Any]]] = {"none": [], "kill": []}
+    for folder in Results.open(tmp_path / "results" / "pod-kill").runs("complete"):
+        values = summarise_run(folder).summary.values
+        (fault,) = folder.record.faults
+        assert (fault.began_us is None) == (folder.record.levels["fault"] == "none"), folder.record.verdicts
+        found[folder.record.levels["fault"]].append(values)
+        if fault.began_us is not None:
+            assert fault.instances[0].startswith("app-")
+            events = folder.events().to_pylist()
+            assert [e["kind"] for e in events if e["source"] == "fault"] == ["fault_began"]
+            assert json.loads(next(e["detail"] for e in events if e["source"] == "fault"))["kind"] == "kill"
+    assert len(found["none"]) == len(found["kill"]) == 2
+    for killed in found["kill"]:
+        assert killed["fault_failed"].value > 0
+        assert killed["time_to_recover"].value > 0.2
+    assert all(quiet["availability"].value > 0.9 for quiet in found["none"])
+
+
+def test_what_a_cluster_cannot_do_is_said_in_the_plan(tmp_path: Path) -> None:
+    text = STUDY.format(context="any", kubeconfig="kubeconfig", image="any").replace(
+        "[none, kill]", "[none, stop]"
+    )
+    (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
+    (tmp_path / "experiment.yaml").write_text(text)
+    done = study.towtank("plan", tmp_path)
+    assert done.returncode == 3
+    assert "platform 'kubernetes' (deployment 'app') cannot make the fault 'stop'" in done.stderr
+    assert "it can kill, cpu" in done.stderr
