@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from support import small_study as study
 from towtank.analysis import analyse
+from towtank.platforms import edge_proxy
 from towtank.store import Results
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+PEERS = Path(os.environ.get("TOWTANK_PEERS", study.ROOT / ".peers")) / "bin"
 EXAMPLE = study.ROOT / "studies" / "examples" / "faults"
 
 
@@ -97,3 +102,56 @@ def test_nothing_is_left(results):
     assert not list((results / "intents").iterdir())
     assert not (results / "scratch").exists()
     assert not study.alive_below(EXAMPLE)
+
+
+EDGE = """\
+experiment: edge
+question: What does a slow stock cost the window?
+repetitions: 2
+seed: 4
+max_invalid_repeats: 0
+factors: {fault: [none, slow]}
+deployments:
+  shop:
+    platform: local
+    components:
+      window: &service
+        command: ["{python}", SERVER, --port, "{port}", --stock, "{url.stock}/"]
+        ready: {http: /health}
+      stock: {<<: *service, command: ["{python}", SERVER, --port, "{port}"]}
+workloads:
+  visitors:
+    timeout: 2s
+    load: {model: open, rate: 20/s, duration: 5s}
+    journey: {steps: [{name: look, target: window, path: /}]}
+faults:
+  - {kind: delay, when: "${{ fault == 'slow' }}", at: 2s, for: 2s, delay: 150ms, from: window, target: stock}
+"""
+
+
+def test_a_fault_on_an_edge_is_made_in_a_run(tmp_path):
+    """Only the treatment that has it is slow, and only while it is on; the proxy stands there in both."""
+    found = shutil.which(edge_proxy.PROGRAM) or shutil.which(edge_proxy.PROGRAM, path=str(PEERS))
+    if not found:
+        pytest.skip(f"{edge_proxy.PROGRAM} is neither in PATH nor in {PEERS}: `tools/peers.sh` installs it")
+    file = tmp_path / "experiment.yaml"
+    file.write_text(EDGE.replace("SERVER", str(EXAMPLE / "server.py")), encoding="utf-8")
+    done = study.towtank("run", file, "--plain", "--no-report", timeout=200, **{edge_proxy.VARIABLE: found})
+    assert done.returncode in (0, 6), done.stderr
+    results = tmp_path / "results" / "edge"
+    for name, record in study.records(results).items():
+        assert (results / "runs" / name / "logs" / "edge-proxy.log").exists()
+        rows = pq.read_table(results / "runs" / name / "requests.parquet").to_pylist()
+        (fault,) = record["faults"]
+        if record["levels"]["fault"] == "none":
+            assert fault["began_us"] is None
+            continue
+        inside = [
+            row
+            for row in rows
+            if fault["began_us"] + 50_000 < row["scheduled_us"] < fault["undone_us"] - 400_000
+        ]
+        assert len(inside) >= 20
+        assert min((row["ttfb_us"] or 0) + row["after_ttfb_us"] for row in inside) >= 145_000
+        before = sorted((r["ttfb_us"] or 0) for r in rows if r["scheduled_us"] < 1_800_000)
+        assert before[len(before) // 4] < 145_000

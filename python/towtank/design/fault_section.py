@@ -8,7 +8,7 @@ from typing import Protocol
 
 from towtank.design.context import FileContext
 from towtank.design.plugin_section import named_model
-from towtank.design.problems import listing, nearest
+from towtank.design.problems import Place, Problems, listing, nearest
 from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined, validated
 from towtank.faults import registry
@@ -18,6 +18,7 @@ from towtank.platforms import registry as platforms
 from towtank.platforms.base import LOAD
 from towtank.spelling import nearest_name
 from towtank.units import format_duration
+from towtank.variables import FAULT_VARIABLES
 
 _COMMON = tuple(info.alias or name for name, info in FaultFile.model_fields.items())
 
@@ -116,6 +117,27 @@ def _in_order(fault: FaultFile, node: Mapping, path: Path, context: FileContext)
         )
         return False
     return True
+
+
+def check_fault_variables(root: Mapping, problems: Problems) -> None:
+    """Response variables of faults are known only where faults are planned, be it of kind `none`."""
+    if root.get("faults") is not None:
+        return
+    asked: list[tuple[str, Place, str]] = []
+    answer, repetitions, bounds = root.get("answer"), root.get("repetitions"), root.get("slo")
+    primary = answer.get("primary") if isinstance(answer, Mapping) else None
+    for index, item in enumerate(primary.items if isinstance(primary, Sequence) else ()):
+        if isinstance(item, Scalar):
+            asked.append((item.text, item.place, f"answer.primary[{index}]"))
+    until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
+    for path, node in (("repetitions.until", until), ("slo", bounds)):
+        if isinstance(node, Mapping):
+            asked += [(name, entry.place, f"{path}.{name}") for name, entry in node.entries.items()]
+    for name, place, where in asked:
+        if name in FAULT_VARIABLES:
+            problems.add(
+                place, where, f"{name!r} is known only of an experiment with `faults`, and there are none"
+            )
 
 
 def check_faults(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
 from towtank.design.factors import Combination, Factor
+from towtank.design.fault_section import check_fault_variables
 from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.operations import Value, as_text
 from towtank.design.problems import Place, Problems, listing, nearest, shown
@@ -87,6 +88,7 @@ def read_frame(root: Mapping, factors: dict[str, Factor], problems: Problems) ->
     workloads = tuple(driven.entries) if isinstance(driven, Mapping) else ()
     if isinstance(answer, Mapping):
         _check_variables(answer.get("primary"), "answer.primary", workloads, found)
+    check_fault_variables(root, found)
     repetitions = root.get("repetitions")
     until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
     if isinstance(until, Mapping):

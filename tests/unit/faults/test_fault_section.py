@@ -203,3 +203,14 @@ def test_two_of_a_kind_are_not_on_at_once(tmp_path, second, meets):
         assert all("faults[1].at: another 'stop' that begins at 5 s may hit the same" in one for one in found)
     else:
         assert len(load_plan(file).treatments[0].spec.faults) == 2
+
+
+def test_what_faults_do_is_not_asked_where_there_are_none(tmp_path):
+    file = study(tmp_path, "{kind: kill, at: 5s}")
+    text = file.read_text("utf-8").partition("faults:\n")[0]
+    file.write_text(text.replace("repetitions: 8", "repetitions: {at_most: 9, until: {time_to_recover: 5%}}"))
+    found = problems(tmp_path, lambda: load_plan(file))
+    assert [one.partition(" is known")[0] for one in found] == [
+        "experiment.yaml:3:20: answer.primary[0]: 'availability'",
+        "experiment.yaml:4:35: repetitions.until.time_to_recover: 'time_to_recover'",
+    ]
