@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towtank.design.load_shape import Piece, duration_s, expected_arrivals, expected_requests, peak, pieces
+from towtank.design.load_shape import (
+    Piece,
+    duration_s,
+    expected_arrivals,
+    expected_requests,
+    peak,
+    pieces,
+    rises_s,
+)
 from towtank.design.model import Generator, Sine, Workload
 from towtank.errors import DesignError
 from towtank.load.job import JobRequest, build_job
@@ -65,6 +73,29 @@ def test_a_wave_is_reached_by_a_ramp_and_left_where_it_ends():
     assert (ramp.start, ramp.end, swing.start) == (50, 100, 100)
     assert swing.end == down.start == pytest.approx(200)
     assert down.end == 10
+
+
+@pytest.mark.parametrize(
+    ("load", "rises"),
+    [
+        ({"model": "open", "rate": "5/s", "duration": "9s"}, (0.0,)),
+        ({"model": "closed", "users": 4, "spawn_per_s": 2, "duration": "9s"}, (0.0,)),
+        (
+            {
+                "model": "open",
+                "stages": [
+                    {"rate": "3/s", "hold": "10s"}, {"rate": "9/s", "hold": "10s"}, {"rate": "3/s", "hold": "5s"},
+                    {"rate": "8/s", "ramp": "5s", "hold": "5s"}, {"rate": "9/s", "ramp": "5s"},
+                ],
+            },
+            (0.0, 10.0, 25.0, 35.0),
+        ),
+    ],
+    ids=["constant", "spawning", "stages"],
+)  # fmt: skip
+def test_when_a_load_rises(load, rises):
+    """A jump up is one, and so is the beginning of a ramp; what is held, or falls, is none."""
+    assert rises_s(load_of(**load)) == rises
 
 
 def test_the_job_of_each_open_load(tmp_path):
