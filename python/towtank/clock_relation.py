@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -228,9 +228,9 @@ class ClockRelation:
 
     @property
     def uncertainty_ns(self) -> int:
-        """Times that were converted are right to ± this."""
+        """Times that were converted are right to ± this: about a step, the line between is wrong by up to all of it."""
         worst = max((bounds.uncertainty_ns for bounds in self._known), default=0)
-        return worst + self.step_ns // 2
+        return worst + (self._jump_ns if self.step_ns else 0)
 
     @property
     def step_ns(self) -> int:
@@ -240,9 +240,14 @@ class ClockRelation:
             - a.uncertainty_ns
             - b.uncertainty_ns
             - (b.at_ns - a.at_ns) * MOST_DRIFT_PPM // 1_000_000
-            for a, b in _pairs(self._known)
+            for a, b in itertools.pairwise(self._known)
         ]
         return max([0, *jumps])
+
+    @property
+    def _jump_ns(self) -> int:
+        """Largest change of the offset between two moments."""
+        return max((abs(b.middle_ns - a.middle_ns) for a, b in itertools.pairwise(self._known)), default=0)
 
     def facts(self) -> dict[str, Any]:
         """For run.json; `ahead_s` is against our time of day, `drift_ppm` null when it cannot be told."""
@@ -252,7 +257,7 @@ class ClockRelation:
         wall_ns = time.time_ns() - time.monotonic_ns()
         span_ns = last.at_ns - first.at_ns
         moved_ns = last.middle_ns - first.middle_ns
-        told = span_ns > 0 and abs(moved_ns) > first.uncertainty_ns + last.uncertainty_ns
+        told = span_ns > 0 and not self.step_ns and abs(moved_ns) > first.uncertainty_ns + last.uncertainty_ns
         drift = moved_ns / span_ns * 1e6 if told else None
         return {
             "method": self._method,
@@ -262,7 +267,3 @@ class ClockRelation:
             "drift_ppm": None if drift is None else round(drift, 3),
             "step_s": round(self.step_ns / NS_PER_S, 6),
         }
-
-
-def _pairs(known: Sequence[OffsetBounds]) -> list[tuple[OffsetBounds, OffsetBounds]]:
-    return list(itertools.pairwise(known))

@@ -145,7 +145,18 @@ def test_a_step_is_told_and_makes_times_uncertain() -> None:
     relation.add(OffsetBounds(0, -1000, 1000))
     relation.add(OffsetBounds(NS_PER_S, 2 * NS_PER_S - 1000, 2 * NS_PER_S + 1000))
     assert relation.step_ns == 2 * NS_PER_S - 2000 - 500_000
-    assert relation.uncertainty_ns == 1000 + relation.step_ns // 2
+    assert relation.uncertainty_ns == 1000 + 2 * NS_PER_S
+    assert relation.facts()["drift_ppm"] is None, "a step is no drift"
+
+
+@pytest.mark.parametrize("stepped_at_s", [0.01, 0.5, 0.99])
+def test_times_about_a_step_are_as_uncertain_as_is_told(stepped_at_s: float) -> None:
+    relation = ClockRelation("test")
+    relation.add(OffsetBounds(0, -1000, 1000))
+    relation.add(OffsetBounds(NS_PER_S, 300_000_000 - 1000, 300_000_000 + 1000))
+    for at_s in (stepped_at_s - 0.001, stepped_at_s + 0.001):
+        true_ns = 300_000_000 if at_s > stepped_at_s else 0
+        assert abs(relation.offset_ns(round(at_s * NS_PER_S)) - true_ns) <= relation.uncertainty_ns
 
 
 def test_nothing_is_converted_before_anything_is_known() -> None:
