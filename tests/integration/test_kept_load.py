@@ -131,3 +131,10 @@ def test_a_load_that_was_stopped_is_kept_up_to_there(url, tmp_path):
     assert run.record.engine["stopped_by"] == "stop"
     assert run.record.window.end_us < 30_000_000
     assert run.counts(["latency"]).num_rows > 0
+    verdicts = run.record.verdicts
+    assert verdicts.instrument == "invalid"
+    assert "load_stopped" in [reason.name for reason in verdicts.instrument_reasons]
+    assert "goodput_low" not in [reason.name for reason in verdicts.system_reasons]
+    report = study.towtank("report", tmp_path / "kept")
+    page = (tmp_path / "kept" / "report" / "report.html").read_text()
+    assert "the load was stopped before its end" in page, report.stderr

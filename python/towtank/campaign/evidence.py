@@ -26,6 +26,7 @@ from towtank.load.events import COMPACT_FAILED, Done, Ready
 from towtank.platforms.base import SystemEvent, Target
 from towtank.store.run_record import Window
 from towtank.store.schemas import outcome_class
+from towtank.units import format_duration
 
 _RESOURCE_FINDINGS = ("out_of_descriptors", "out_of_ports", "out_of_connections", "source_address_failed")
 
@@ -96,6 +97,12 @@ def of_engine(done: Done, findings: Sequence[Mapping[str, Any]], ready: Ready) -
     failed = [f for f in findings if f.get("name") in _RECORD_FINDINGS]
     if failed and rows == on_disk:
         yield Observation("records_lost", 1, str(failed[0].get("message", "")))
+
+
+def of_stop(done: Done) -> Iterator[Observation]:
+    """Whether the load was stopped before its end."""
+    if done.stopped_by == "stop":
+        yield Observation("load_stopped", 1, f"after {format_duration(done.window['end_us'] / 1e6)}")
 
 
 def of_arrivals(done: Done, driven: Iterable[Workload], requests: Path) -> Iterator[Observation]:

@@ -139,6 +139,7 @@ class KeptLoad:
             return
         yield from evidence.of_engine(seen.done, seen.findings, seen.ready)
         yield from evidence.of_arrivals(seen.done, [self.asked.workload()], requests)
+        yield from evidence.of_stop(seen.done)
         yield from evidence.of_host(seen.during)
         outcomes = evidence.read_outcomes(requests, window)
         yield from evidence.of_window(outcomes)

@@ -153,6 +153,13 @@ REASONS: dict[str, ReasonKind] = _kinds(
         "shorten the warm-up, or let the load last longer than it",
     ),
     ReasonKind(
+        "load_stopped", "instrument", None, 0.0, "flag",
+        "a load of `towtank load --keep` was stopped before its end; what was under way was cut off",
+        "the load was stopped before its end",
+        "let it end, or ask for a shorter one",
+        hides=_GOODPUT,
+    ),
+    ReasonKind(
         "arrivals_unaccounted", "instrument", None, 0.0, "count",
         "difference between arrivals that were due and arrivals that have a row",
         "{value} arrivals have no row, or rows too many: the record does not account for every arrival",
