@@ -71,14 +71,14 @@ def missing(command: Sequence[str], cwd: str, env: Mapping[str, str], root: Path
         Folder of the experiment file; without it, only programs in PATH are looked for.
     """
     folder = _folder(cwd, root)
-    if folder is not None and not folder.is_dir():
+    if folder is not None and not os.path.isdir(folder):  # noqa: PTH112 - as in `_is_program`
         words = f"the working folder {cwd!r} is not there (looked at {folder})"
         yield Missing(("cwd",), f"{words}; `cwd` is relative to the folder of the experiment file", folder)
         return
     yield from _program(command[0], folder, env, root)
     found = script_of(command)
     name = _known(command[found], root) if found is not None else None
-    if found is not None and name is not None and folder is not None and not (folder / name).exists():
+    if found is not None and name is not None and folder is not None and not os.path.exists(folder / name):  # noqa: PTH110 - as in `_is_program`
         path = folder / name
         yield Missing(
             ("command", found), f"the script {command[found]!r} is not there (looked at {path})", path
@@ -117,7 +117,7 @@ def _program(
 
 
 def _executable(program: str, path: Path) -> Iterator[Missing]:
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no error here
         yield Missing(("command", 0), f"the program {program!r} is not there (looked at {path})", path)
     elif not os.access(path, os.X_OK):
         words = f"the program {program!r} cannot be executed; try `chmod +x {path}`"
@@ -125,7 +125,7 @@ def _executable(program: str, path: Path) -> Iterator[Missing]:
 
 
 def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113 - a name that is too long is no error here
 
 
 def _folder(cwd: str, root: Path | None) -> Path | None:

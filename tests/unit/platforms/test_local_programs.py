@@ -89,3 +89,14 @@ def test_components_have_their_key_path(tmp_path):
         ("components", "web", "command", 1),
         ("components", "api", "command", 0),
     ]
+
+
+@pytest.mark.parametrize("command", ["x" * 300, "./" + "x" * 300, ["python", "x" * 300 + ".py"]])
+def test_a_name_that_no_file_can_have_is_not_there(tmp_path, command):
+    ((_, words),) = found(tmp_path, command=command)
+    assert "is not" in words
+
+
+def test_a_folder_name_that_is_too_long_is_not_there(tmp_path):
+    ((where, _),) = found(tmp_path, command="python app.py", cwd="x" * 300)
+    assert where == ("cwd",)
