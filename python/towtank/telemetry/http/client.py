@@ -192,6 +192,11 @@ class Server:
         return f"could not be asked: {error or type(error).__name__}"
 
 
+def told(error: TelemetryError) -> str:
+    """An error with its hint, as one line."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
 def _certificates(options: ServerOptions, root: Path) -> ssl.SSLContext | bool:
     if not options.url.startswith("https:"):
         return False

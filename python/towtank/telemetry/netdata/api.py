@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from towtank.errors import TelemetryError
 from towtank.spelling import nearest_name
 from towtank.telemetry.http.client import Server
 from towtank.telemetry.http.clock import DateClock
@@ -207,8 +206,3 @@ def metric_name(name: str, dimension: str, unit: str) -> str:
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def describe(error: TelemetryError) -> str:
-    """An error with its hint, as one line."""
-    return f"{error.message} ({error.hint})" if error.hint else error.message

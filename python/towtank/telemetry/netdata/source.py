@@ -14,8 +14,9 @@ from typing import Any
 from towtank.clock_relation import NS_PER_S
 from towtank.errors import TelemetryError
 from towtank.telemetry.base import Event, Gap, ObserveContext, Outlook, Sample
+from towtank.telemetry.http.client import told
 from towtank.telemetry.http.clock import KeptRelation
-from towtank.telemetry.netdata.api import Netdata, Wanted, describe
+from towtank.telemetry.netdata.api import Netdata, Wanted
 from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import read_options
 from towtank.telemetry.reading import GAP_INTERVALS, GAP_SLACK_S
@@ -57,11 +58,11 @@ class NetdataSource:
         try:
             api = Netdata(given, root)
         except TelemetryError as error:
-            return Outlook((describe(error),))
+            return Outlook((told(error),))
         try:
             found, problems = api.find()
         except TelemetryError as error:
-            return Outlook((describe(error),))
+            return Outlook((told(error),))
         finally:
             api.close()
         slow = sorted({one.id for one in found if one.update_every_s > interval_s})

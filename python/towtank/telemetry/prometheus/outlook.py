@@ -7,6 +7,7 @@ from pathlib import Path
 
 from towtank.errors import TelemetryError
 from towtank.telemetry.base import Outlook
+from towtank.telemetry.http.client import told
 from towtank.telemetry.prometheus.answers import Result, differing_labels, instance_name
 from towtank.telemetry.prometheus.api import Prometheus, QueryRefused
 from towtank.telemetry.prometheus.options import PrometheusOptions, Query
@@ -22,7 +23,7 @@ def look_ahead(options: PrometheusOptions, root: Path, interval_s: float) -> Out
     try:
         api = Prometheus(options, root)
     except TelemetryError as error:
-        return Outlook((_told(error),))
+        return Outlook((told(error),))
     try:
         api.clock()
         for name, query in options.queries.items():
@@ -38,7 +39,7 @@ def look_ahead(options: PrometheusOptions, root: Path, interval_s: float) -> Out
                 )
         remarks += _coarse(api.scrape_intervals(), interval_s)
     except TelemetryError as error:  # the server itself: the other queries would say the same
-        problems.append(_told(error))
+        problems.append(told(error))
     finally:
         api.close()
     return Outlook(tuple(problems), tuple(remarks))
@@ -74,14 +75,10 @@ def _coarse(intervals: dict[str, float], interval_s: float) -> Iterator[str]:
     """Say where values are repeated because they are asked for more often than they are taken."""
     slow = {job: every_s for job, every_s in intervals.items() if every_s > interval_s}
     if slow:
-        told = ", ".join(
+        jobs = ", ".join(
             f"{job} every {format_duration(every_s)}" for job, every_s in sorted(slow.items())[:6]
         )
         yield (
-            f"values are asked for every {format_duration(interval_s)}, but scraped more rarely ({told}): "
+            f"values are asked for every {format_duration(interval_s)}, but scraped more rarely ({jobs}): "
             "in between, the last one is repeated"
         )
-
-
-def _told(error: TelemetryError) -> str:
-    return f"{error.message} ({error.hint})" if error.hint else error.message
