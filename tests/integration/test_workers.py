@@ -31,9 +31,12 @@ def url():
 
 
 @pytest.fixture
-def fleet_of(tmp_path):
-    """Make a fleet of local workers; its files go into a folder of its own."""
+def fleet_of(tmp_path, monkeypatch):
+    """Make a fleet of local workers; its files go into a folder of its own, and nothing else is left of it."""
     made = []
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
 
     def make(workers, job, shipment=None, **more):
         folder = tmp_path / f"fleet-{len(made)}"
@@ -50,6 +53,7 @@ def fleet_of(tmp_path):
     for fleet in made:
         fleet.close()
         assert fleet.own_pids == ()
+    assert not list(temporary.iterdir())
 
 
 def rows(folder, *columns):

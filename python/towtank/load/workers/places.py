@@ -110,16 +110,18 @@ class Local:
         self._mark = mark
         self._token = secrets.token_hex(32)
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, count: int, *, deadline_s: float, cancelled: Cancelled) -> Sequence[Link]:
         """Start workers and reach them; see `Place.start`."""
-        with tempfile.TemporaryDirectory(prefix="towtank-token-") as folder:
-            token = Path(folder) / "token"
-            token.touch(mode=0o600)
-            token.write_text(self._token, encoding="ascii")
-            for number in range(count):
-                self._spawn(number, token, deadline_s)
-            return [self._reach(number, cancelled) for number in range(count)]
+        self._folder = tempfile.TemporaryDirectory(prefix="towtank-workers-")
+        folder = Path(self._folder.name)
+        token = folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(self._token, encoding="ascii")
+        for number in range(count):
+            self._spawn(number, token, folder, deadline_s)
+        return [self._reach(number, cancelled) for number in range(count)]
 
     @property
     def own_pids(self) -> tuple[int, ...]:
@@ -144,11 +146,14 @@ class Local:
             if process.stdout is not None:
                 process.stdout.close()
         self._processes.clear()
+        if self._folder is not None:  # a worker that was killed has left its own folder in it
+            self._folder.cleanup()
+            self._folder = None
 
-    def _spawn(self, number: int, token: Path, deadline_s: float) -> None:
+    def _spawn(self, number: int, token: Path, folder: Path, deadline_s: float) -> None:
         command = [
             str(self._engine), "worker", "--listen", "127.0.0.1:0", "--token-file", str(token),
-            "--deadline-s", str(max(1, round(deadline_s))),
+            "--dir", str(folder), "--deadline-s", str(max(1, round(deadline_s))),
         ]  # fmt: skip
         try:
             with (self._logs / f"worker-{number}.log").open("ab") as log:
