@@ -93,7 +93,7 @@ _FIXED = {
         Variable("bytes_out_per_s", "bytes_per_s", "higher", "sent", f"request bytes {_IN_WINDOW} ÷ its length"),
         Variable("availability", "ratio", "higher", "availability",
                  "expected answers ÷ requests due, from the start of the first fault to the end of the window"),
-        Variable("fault_failed", "count", "lower", "failed through faults",
+        Variable("fault_failures", "count", "lower", "failed through faults",
                  "requests that failed from the start of the first fault on, beyond the share that failed before it"),
         Variable("time_to_recover", "s", "lower", "time to recover",
                  "from a fault's start until failures and latency stay in their band from before it; longest of "
@@ -155,7 +155,7 @@ def _of_workload(whole: Variable, workload: str) -> Variable:
     )
 
 
-FAULT_VARIABLES = ("availability", "fault_failed", "time_to_recover")
+FAULT_VARIABLES = ("availability", "fault_failures", "time_to_recover")
 """Known of runs in which faults were planned, be it of kind `none`."""
 
 

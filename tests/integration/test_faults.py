@@ -80,7 +80,7 @@ def test_what_the_fault_did_is_in_the_numbers(results):
     found = {t.levels["fault"]: t.estimates for t in analysis.treatments}
     for level in ("kill", "stop"):
         assert 0.3 < found[level]["availability"].mean < 0.85, level
-        assert found[level]["fault_failed"].mean > 60
+        assert found[level]["fault_failures"].mean > 60
         assert found[level]["time_to_recover"].mean >= 1.5
         assert found[level]["availability"].n == 2
     assert found["none"]["availability"].mean > found["kill"]["availability"].mean + 0.1

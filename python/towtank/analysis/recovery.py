@@ -81,7 +81,7 @@ def fault_values(
         "availability": Quantity(float(1 - failed / due))
         if due
         else Quantity(None, reason="no request was due after the fault began"),
-        "fault_failed": cells.failed_through(first),
+        "fault_failures": cells.failed_through(first),
         "time_to_recover": cells.recovery(
             [start for start in starts if start < cells.end], first, users_wait=users_wait
         ),
@@ -153,13 +153,29 @@ class _Cells:
         if users_wait:
             good &= ~_silent(self.due, SILENT * (first - self.begin) / before)[: good.size]
         held = _stays(good, max(round(HOLD_S / _CELL_S), 3 * look) - look + 1)
-        return max((self._since(start, held) for start in starts), key=lambda q: (q.above, q.value or 0.0))
+        times = []
+        for start in starts:
+            following = min((later for later in starts if later > start), default=None)
+            between = good[:0] if following is None else good[start : max(start, following - look + 1)]
+            times.append(self._since(start, held, between))
+        return max(times, key=lambda q: (q.above, q.value or 0.0))
 
-    def _since(self, start: int, held: npt.NDArray[np.bool_]) -> Quantity:
-        """Time from a cell to the first from which all is well for the held time."""
-        well = np.flatnonzero(held[start:])
-        if well.size:
-            return Quantity(float(well[0]) * _CELL_S)
+    def _since(self, start: int, held: npt.NDArray[np.bool_], between: npt.NDArray[np.bool_]) -> Quantity:
+        """Time from a cell to the first from which all is well: for the held time, or until the next fault begins.
+
+        Parameters
+        ----------
+        start : int
+        held : bool array
+            From which cells on it is well for the held time.
+        between : bool array
+            Looks from `start` on that are over when the next fault begins; empty when there is none.
+        """
+        well = [int(cell) for cell in np.flatnonzero(held[start:])[:1]]
+        if between.size and between[-1]:
+            well.append(int(np.flatnonzero(~between)[-1]) + 1 if not between.all() else 0)
+        if well:
+            return Quantity(min(well) * _CELL_S)
         left_s = (self.end - start) * _CELL_S
         return Quantity(left_s, above=True, reason="it had not recovered when the load was over")
 

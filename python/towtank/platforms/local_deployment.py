@@ -323,8 +323,9 @@ class LocalDeployment:
         return self._context.data_dir
 
     def victims(self, target: str) -> Sequence[str]:
-        """Instances of a component; see `base.HasVictims`."""
-        return [instance.name for instance in self.targets[target].instances]
+        """Instances of a component that run; see `base.HasVictims`."""
+        running = self._guard.running()
+        return [instance.name for instance in self.targets[target].instances if instance.name in running]
 
     def kill_instance(self, name: str, *, grace_s: float) -> None:
         """End an instance with all its processes; the guard counts it as expected, so it is no crash."""
