@@ -8,6 +8,7 @@ from collections.abc import Callable
 from towtank.clock_relation import NS_PER_S, ClockRelation, OffsetBounds, search_edge
 from towtank.errors import TelemetryError
 from towtank.telemetry.http.client import Answer, Server
+from towtank.units import format_duration
 
 RENEWED_EVERY_S = 30.0
 """A clock that is slewed by the most that kernels do drifts by 15 ms meanwhile, on a straight line."""
@@ -53,6 +54,14 @@ class DateClock:
         return OffsetBounds.of_exchange(
             answer.sent_ns, there_ns, there_ns, answer.received_ns, resolution_ns=NS_PER_S
         )
+
+
+def step_told(server: str, relation: ClockRelation) -> str:
+    """Say that a server's clock was set during a run."""
+    return (
+        f"the clock of {server} was set by {format_duration(relation.step_ns / NS_PER_S)} during the run: its "
+        f"times are uncertain by ± {format_duration(relation.uncertainty_ns / NS_PER_S)}"
+    )
 
 
 class KeptRelation:

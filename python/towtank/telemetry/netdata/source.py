@@ -15,7 +15,7 @@ from towtank.clock_relation import NS_PER_S
 from towtank.errors import TelemetryError
 from towtank.telemetry.base import Event, Gap, ObserveContext, Outlook, Sample
 from towtank.telemetry.http.client import told
-from towtank.telemetry.http.clock import KeptRelation
+from towtank.telemetry.http.clock import KeptRelation, step_told
 from towtank.telemetry.netdata.api import Netdata, Wanted
 from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import read_options
@@ -176,8 +176,5 @@ class NetdataSource:
             self._events.append(Event(t_us, self.name, "no_data", "", message, detail))
         if relation.step_ns:
             detail = json.dumps({"advice": "let the agent's clock settle before measuring"})
-            message = (
-                f"the clock of Netdata was set by {format_duration(relation.step_ns / NS_PER_S)} during the run: its "
-                f"times are uncertain by ± {format_duration(relation.uncertainty_ns / NS_PER_S)}"
-            )
+            message = step_told("Netdata", relation)
             self._events.append(Event(t_us, self.name, "clock_stepped", "", message, detail))

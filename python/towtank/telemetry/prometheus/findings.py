@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from towtank.clock_relation import NS_PER_S, ClockRelation
+from towtank.clock_relation import ClockRelation
+from towtank.telemetry.http.clock import step_told
 from towtank.telemetry.prometheus.answers import Tally
 from towtank.units import format_duration
 
@@ -68,8 +69,7 @@ def findings(
     if relation.step_ns:
         yield Said(
             "clock_stepped",
-            f"the clock of Prometheus was set by {format_duration(relation.step_ns / NS_PER_S)} during the run: its "
-            f"times are uncertain by ± {format_duration(relation.uncertainty_ns / NS_PER_S)}",
+            step_told("Prometheus", relation),
             "let the server's clock settle before measuring",
         )
 
