@@ -30,6 +30,7 @@ from support.fake_prometheus import Script as PrometheusScript
 from support.fake_prometheus import fake_prometheus
 from support.fake_telemetry import FakeKubelets
 from support.repeated import repeated
+from support.telemetry_servers import free_port
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
 from towtank.platforms.base import DeployContext, Instance
@@ -71,6 +72,7 @@ SUBJECTS: dict[str, Callable[[Start], dict[str, Any]]] = {
     "kubernetes": lambda start: {},
     "kubelet": lambda start: {},
     "metrics-server": lambda start: {},
+    "otlp": lambda start: {"listen": f"127.0.0.1:{free_port()}"},
 }
 IN_CLUSTERS = ("kubernetes", "kubelet", "metrics-server")
 HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {

@@ -16,6 +16,7 @@ from towtank.analysis import (
     factorial,
     findings,
     headline,
+    hops,
     observed,
     pods,
     resources,
@@ -42,9 +43,10 @@ from towtank.analysis.pods import Pods
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
 from towtank.analysis.tables import step_label
+from towtank.analysis.trace_findings import trace_findings
 from towtank.design import load_shape
 from towtank.design.foreign import ForeignWorkload
-from towtank.design.journey_shape import step_timeouts_s
+from towtank.design.journey_shape import step_timeouts_s, trace_shares
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
@@ -61,7 +63,8 @@ def analyse(results: Results) -> ExperimentAnalysis:
     Parameters
     ----------
     results : Results
-        Only plan, run records, count tables, totals and samples are read; requests are never scanned.
+        Only plan, run records, count tables, totals and samples are read; requests are scanned only in runs that have
+        spans, which are joined to them.
 
     Returns
     -------
@@ -87,7 +90,8 @@ def analyse(results: Results) -> ExperimentAnalysis:
         plan, gathered.records, gathered.summaries, treatments, comparisons,
         said=gathered.said, damage=[str(item) for item in results.damage], deployments=deployments,
     )  # fmt: skip
-    found = (*resting, *found)
+    traced = [run for runs in gathered.hops.values() for run in runs]
+    found = (*resting, *found, *trace_findings(traced))
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     return ExperimentAnalysis(
         headline=headline.headline(plan, treatments, comparisons, gathered.records),
@@ -102,6 +106,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
             gathered.resources, ("treatment_id", "run_id", "t_s", "instance", "metric", "value")
         ),
         observed=_concat(gathered.observed, observed.COLUMNS),
+        hops=hops.table(gathered.hops),
         ecdf=_per_treatment(plan, gathered.pooled, ecdf.ecdf, ("treatment_id", "latency_s", "share")),
         percentiles=_per_treatment(
             plan, gathered.pooled, ecdf.percentile_line, ("treatment_id", "percentile", "latency_s")
@@ -144,6 +149,7 @@ class _Gathered:
     replicas: list[pd.DataFrame] = field(default_factory=list)
     pods: dict[str, list[Pods]] = field(default_factory=lambda: defaultdict(list))
     usage: dict[str, list[pd.DataFrame]] = field(default_factory=lambda: defaultdict(list))
+    hops: dict[str, list[hops.RunHops]] = field(default_factory=lambda: defaultdict(list))
 
 
 def _gather(results: Results, plan: Plan) -> _Gathered:
@@ -153,6 +159,7 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
     wanted = wanted_variables(plan)
     step_limits = {t.id: _step_limits(t) for t in plan.treatments}
     rises = {t.id: _rises_s(t) for t in plan.treatments}
+    shares = {t.id: trace_shares(t.spec.driven, t.spec.generator.traceparent) for t in plan.treatments}
     counted = [record for record in records if record.run_id in chosen]
     gathered = _Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], [], {})
     for folder in folders:
@@ -164,6 +171,9 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
         if run.record.run_id in chosen:
             _take(gathered, run)
             gathered.observed.append(observed.of_run(folder))
+            traced = hops.of_run(folder, shares.get(folder.record.treatment_id, {}))
+            if traced is not None:
+                gathered.hops[folder.record.treatment_id].append(traced)
     return gathered
 
 

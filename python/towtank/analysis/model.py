@@ -172,6 +172,9 @@ class ExperimentAnalysis:
     usage : DataFrame
         treatment_id, runs, name (of a workload or node), cpu_cores, memory_bytes, pods, and median and most of single
         pods: pod_cpu_median, pod_cpu_most, pod_memory_median, pod_memory_most; mean over runs.
+    hops : DataFrame
+        treatment_id, step, group (median, slow), percentile, requests, latency_s, kind (before, span, other, outside),
+        service, name, self_s, spans, first_s: mean self time of each hop over the traced requests of a group.
     ecdf : DataFrame
         treatment_id, latency_s, share; pooled, descriptive.
     percentiles : DataFrame
@@ -211,6 +214,7 @@ class ExperimentAnalysis:
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     factorial: pd.DataFrame = field(default_factory=pd.DataFrame)
     observed: pd.DataFrame = field(default_factory=pd.DataFrame)
+    hops: pd.DataFrame = field(default_factory=pd.DataFrame)
     caution: str = ""
     faults: list[dict[str, Any]] = field(default_factory=list)
     replicas: pd.DataFrame = field(default_factory=pd.DataFrame)

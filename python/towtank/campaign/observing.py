@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,18 @@ from towtank.clock import RunClock
 from towtank.design.model import Observe, TreatmentSpec
 from towtank.platforms.base import Target
 from towtank.telemetry import registry
-from towtank.telemetry.base import Event, LooksAhead, LooksAtDeployments, ObserveContext, Outlook, Sample
+from towtank.telemetry.base import (
+    Event,
+    KeepsSpans,
+    LooksAhead,
+    LooksAtDeployments,
+    ObserveContext,
+    Outlook,
+    Sample,
+    Source,
+    Span,
+    TracedRequest,
+)
 
 if TYPE_CHECKING:
     from towtank.telemetry.sampler import Sampler
@@ -32,6 +43,8 @@ class Observed:
     """Source, from, to."""
     failed: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    spans: Sequence[Span] | None = None
+    """None where no source keeps any."""
 
     def gaps_within(self, start_us: int, end_us: int) -> dict[str, int]:
         """Unobserved time per source inside a window, µs."""
@@ -75,7 +88,13 @@ class Observing:
         self._own_pids = own_pids
         self._root = root
         self._deployment = deployment
+        self._sources: list[Source] = []
         self._sampler: Sampler | None = None
+
+    @property
+    def keeps_spans(self) -> bool:
+        """Whether a source is at work that wants to know which requests carried a trace id."""
+        return any(isinstance(source, KeepsSpans) for source in self._sources)
 
     def start(self) -> None:
         """Start all sources.
@@ -89,17 +108,46 @@ class Observing:
             return
         from towtank.telemetry.sampler import Sampler  # noqa: PLC0415
 
-        self._sampler = Sampler(
-            [(registry.create(item.source), self._context(item)) for item in self._observe]
-        )
+        sources = [registry.create(item.source) for item in self._observe]
+        contexts = [self._context(item) for item in self._observe]
+        self._sampler = Sampler(list(zip(sources, contexts, strict=True)))
         self._sampler.start()
+        self._sources = sources
 
-    def stop(self, clock: RunClock) -> Observed:
-        """Stop all sources and put what they saw on the run's clock; harmless when nothing was started."""
+    def stop(
+        self,
+        clock: RunClock,
+        *,
+        traced: Callable[[], Mapping[str, TracedRequest]] | None = None,
+        mask: Callable[[str], str] = str,
+    ) -> Observed:
+        """Stop all sources and put what they saw on the run's clock; harmless when nothing was started.
+
+        Parameters
+        ----------
+        clock : RunClock
+        traced : callable, optional
+            The run's requests that carried a trace id, on its clock; None where no load was carried out. Asked only
+            where a source keeps spans, which then may wait for theirs.
+        mask : callable
+            Takes secrets out of texts.
+        """
         if self._sampler is None:
             return Observed()
-        seen = self._sampler.stop().shifted((self._clock.zero_ns - clock.zero_ns) // 1000)
+        shift_us = (self._clock.zero_ns - clock.zero_ns) // 1000
+        keepers = [source for source in self._sources if isinstance(source, KeepsSpans)]
+        if keepers and traced is not None:
+            requests = {
+                trace: found._replace(
+                    started_us=found.started_us - shift_us, ended_us=found.ended_us - shift_us
+                )
+                for trace, found in traced().items()
+            }
+            for keeper in keepers:
+                keeper.expect(requests)
+        seen = self._sampler.stop().shifted(shift_us)
         self._sampler = None
+        spans = [_kept(span, shift_us, mask) for keeper in keepers for span in keeper.spans()]
         return Observed(
             samples=seen.samples,
             events=seen.events,
@@ -120,6 +168,7 @@ class Observing:
                 "gap_count": len(seen.gaps),
                 "cost_s": round(seen.cost_s, 4),
             },
+            spans=spans if keepers else None,
         )
 
     def _context(self, item: Observe) -> ObserveContext:
@@ -132,6 +181,12 @@ class Observing:
             root=self._root,
             deployment=self._deployment,
         )
+
+
+def _kept(span: Span, shift_us: int, mask: Callable[[str], str]) -> Span:
+    return span._replace(
+        start_us=span.start_us + shift_us, name=mask(span.name), attributes=mask(span.attributes)
+    )
 
 
 def look_ahead(observe: Sequence[Observe], root: Path) -> Outlook:

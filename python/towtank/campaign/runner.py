@@ -26,6 +26,7 @@ from towtank.campaign.progress import Display
 from towtank.campaign.seen import Seen
 from towtank.campaign.settle import settle
 from towtank.campaign.stopping import StopRequest
+from towtank.campaign.traced import answered
 from towtank.campaign.validity import Observation, judge
 from towtank.clock import RunClock
 from towtank.design.foreign import ForeignWorkload
@@ -289,7 +290,16 @@ class _Attempt:
         try:
             yield self._settle(slot)
         finally:
-            self._seen.observed = observing.stop(RunClock(self._seen.zero_ns or time.monotonic_ns()))
+            seen, deployment = self._seen, slot.deployment
+            over = seen.window() is not None
+            if over and observing.keeps_spans:
+                self._frame.display.phase("wait for spans")
+            with self._timed("observe"):
+                seen.observed = observing.stop(
+                    RunClock(seen.zero_ns or time.monotonic_ns()),
+                    traced=(lambda: answered(self._spec, self._writer)) if over else None,
+                    mask=deployment.mask if isinstance(deployment, KeepsSecrets) else str,
+                )
 
     @contextlib.contextmanager
     def _disturbed(self, slot: Slot, zero_ns: int) -> Iterator[None]:
@@ -352,6 +362,8 @@ class _Attempt:
             seen.events += logged_events
         if seen.observed is not None:
             writer.write_samples(seen.observed.samples)
+            if seen.observed.spans is not None:
+                writer.write_spans(seen.observed.spans)
         writer.write_events(seen.all_events())
         begun = time.monotonic()
         seen.generators = workers.with_distances(seen.generators, writer.layout.requests)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.model import Choose, ClosedLoad, If, Journey, Once, Pause, Repeat, Request, Step, Workload
@@ -49,6 +49,27 @@ def step_timeouts_s(workload: Workload | ForeignWorkload) -> dict[str, float]:
         request.name: workload.timeout if request.timeout is None else request.timeout
         for request in requests_in(workload.journey)
     }
+
+
+def trace_shares(
+    workloads: Mapping[str, Workload | ForeignWorkload], share: float
+) -> dict[tuple[str, str], float]:
+    """Share of the requests of each workload and step that carry a trace id; those that carry none are left out.
+
+    Parameters
+    ----------
+    workloads : mapping
+        Name → workload.
+    share : float
+        What holds for requests that say nothing themselves (`generator.traceparent`).
+    """
+    found = {
+        (name, request.name): share if request.traceparent is None else request.traceparent
+        for name, workload in workloads.items()
+        if not isinstance(workload, ForeignWorkload)
+        for request in requests_in(workload.journey)
+    }
+    return {step: asked for step, asked in found.items() if asked > 0}
 
 
 def longest_timeout_s(workload: Workload | ForeignWorkload) -> float:

@@ -167,6 +167,8 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.steps(analysis.steps, names),
         figures.instances,
         tables.instances(analysis, names),
+        figures.hops,
+        tables.hops(analysis, names),
     ]
     return Section("evidence", "Evidence", "Evidence", "", _only(found))
 

@@ -13,6 +13,10 @@ import re
 SERIES_LIGHT = ("#0072b2", "#d55e00", "#0a9d7a", "#a63a80", "#30343a", "#6f5b00")
 SERIES_DARK = ("#56a9f0", "#ff8a3d", "#35d0a2", "#d978b4", "#f4f5f7", "#e8d25a")
 
+HOPS_LIGHT = ("#3f72af", "#e39a3b", "#4c9f70", "#a8557c", "#7d6fc4", "#b5a52e", "#3aa0b3", "#8c6d4f")
+HOPS_DARK = ("#74a5dc", "#f0b86a", "#7cc99b", "#d68fb0", "#a99df0", "#d9ca62", "#6fc7d8", "#b99a7c")
+"""What takes part in a request: not the colours of deployments, which stand beside them."""
+
 DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 2), (12, 4))
 MARKERS = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
@@ -30,6 +34,10 @@ LIGHT = {
     "o2": "#8d99a8",
     "o3": "#5c4b8a",
     "o4": "#c77d9b",
+    "rest": "#aab3bd",
+    "outside": "#c9d0d8",
+    "before": "#7a8490",
+    **{f"h{i}": color for i, color in enumerate(HOPS_LIGHT)},
     **{f"s{i}": color for i, color in enumerate(SERIES_LIGHT)},
 }
 """Role → colour on white. Every value differs from every other, so that a colour can be traced back to its role."""
@@ -48,6 +56,10 @@ DARK = {
     "o2": "#8f9bab",
     "o3": "#a894e0",
     "o4": "#e3a3bd",
+    "rest": "#77818d",
+    "outside": "#4d5661",
+    "before": "#99a3ae",
+    **{f"h{i}": color for i, color in enumerate(HOPS_DARK)},
     **{f"s{i}": color for i, color in enumerate(SERIES_DARK)},
 }
 

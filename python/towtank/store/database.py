@@ -36,6 +36,7 @@ _SCHEMAS = {
     "requests": schemas.REQUESTS,
     "samples": schemas.SAMPLES,
     "events": schemas.EVENTS,
+    "spans": schemas.SPANS,
     "counts": schemas.COUNTS,
     "totals": schemas.TOTALS,
 }

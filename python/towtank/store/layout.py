@@ -25,6 +25,7 @@ SAMPLES = "samples.parquet"
 SAMPLES_STREAM = "samples.arrows"
 EVENTS = "events.parquet"
 EVENTS_STREAM = "events.arrows"
+SPANS = "spans.parquet"
 COUNTS = "counts.parquet"
 FAULT_COUNTS = "fault_counts.parquet"
 TOTALS = "totals.parquet"
@@ -160,6 +161,11 @@ class RunLayout:
     def events_stream(self) -> Path:
         """Events while the run lasts."""
         return self.path / EVENTS_STREAM
+
+    @property
+    def spans(self) -> Path:
+        """Spans of a closed run, where a source kept some."""
+        return self.path / SPANS
 
     @property
     def counts(self) -> Path:

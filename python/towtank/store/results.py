@@ -102,6 +102,10 @@ class RunFolder:
         """What happened, in the order of its times."""
         return _table_or_stream(self.layout.events, self.layout.events_stream, schemas.EVENTS)
 
+    def spans(self) -> pa.Table:
+        """Spans by their start; empty where no source kept any."""
+        return _table(self.layout.spans, schemas.SPANS)
+
     def counts(self, variables: Sequence[str] | None = None) -> pa.Table:
         """Exact count tables; empty when no load was driven.
 

@@ -13,6 +13,7 @@ __all__ = [
     "OUTCOME_CLASS_SQL",
     "REQUESTS",
     "SAMPLES",
+    "SPANS",
     "TOTALS",
     "VARIABLES",
     "dictionary_encoded",
@@ -37,6 +38,22 @@ EVENTS = pa.schema(
         ("instance", pa.string()),
         ("message", pa.string()),
         ("detail", pa.string()),
+    ]
+)
+
+SPANS = pa.schema(
+    [
+        ("trace_id", pa.string()),
+        ("span_id", pa.string()),
+        ("parent_id", pa.string()),
+        ("service", pa.string()),
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("start_us", pa.int64()),
+        ("duration_us", pa.int64()),
+        ("status", pa.string()),
+        ("instance", pa.string()),
+        ("attributes", pa.string()),
     ]
 )
 

@@ -221,6 +221,34 @@ EVENTS = View(
     FROM {{files}} r JOIN store.files f ON r.filename = f.path""",  # noqa: S608 - fixed text
 )
 
+SPANS = View(
+    "spans",
+    "One row a span that the system under test sent; joins with `requests` by `run_id` and `trace_id`.",
+    {
+        **_RUN,
+        "trace_id": (
+            "VARCHAR",
+            "32 hex digits; that of its request, where the request carried a `traceparent`",
+        ),
+        "span_id": ("VARCHAR", "16 hex digits"),
+        "parent_id": (
+            "VARCHAR",
+            "the span around it; of the outermost one: `parent_id` of its request; else empty",
+        ),
+        "service": ("VARCHAR", "`service.name` of the sender"),
+        "name": ("VARCHAR", "of the span"),
+        "kind": ("VARCHAR", "`server`, `client`, `internal`, `producer`, `consumer`, or `unspecified`"),
+        "start_us": ("BIGINT", "on the run clock, µs, as exactly as `telemetry_detail` says"),
+        "duration_us": ("BIGINT", "start → end on the sender's clock, µs"),
+        "status": ("VARCHAR", "`unset`, `ok` or `error`"),
+        "instance": ("VARCHAR", "the sender's pod, instance id or host"),
+        "attributes": ("VARCHAR", "the span's own, as a JSON object; the first 2,000 characters' worth"),
+    },
+    f"""SELECT {_RUN_SQL}, r.trace_id, r.span_id, r.parent_id, r.service, r.name, r.kind, r.start_us, r.duration_us,
+        r.status, r.instance, r.attributes
+    FROM {{files}} r JOIN store.files f ON r.filename = f.path""",  # noqa: S608 - fixed text
+)
+
 COUNTS = View(
     "counts",
     "Exact count tables: how many requests had exactly this value. Only complete runs have them.",
@@ -266,5 +294,5 @@ TOTALS = View(
 RUNS_VIEW = View("runs", "One row an attempt of a planned run: run.json, with a column per factor.", RUNS, "")
 
 VIEWS: dict[str, View] = {
-    v.name: v for v in (RUNS_VIEW, REQUESTS, ITERATIONS, SAMPLES, EVENTS, COUNTS, TOTALS)
+    v.name: v for v in (RUNS_VIEW, REQUESTS, ITERATIONS, SAMPLES, EVENTS, SPANS, COUNTS, TOTALS)
 }

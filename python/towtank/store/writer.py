@@ -27,7 +27,7 @@ from towtank.store.run_record import RunRecord
 
 if TYPE_CHECKING:
     from towtank.design.plan import Plan, PlannedRun
-    from towtank.telemetry.base import Event, Sample
+    from towtank.telemetry.base import Event, Sample, Span
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 _STILL_GOOD = "complete runs are untouched; this run stays 'running' and is to be done again"
@@ -172,6 +172,15 @@ class RunWriter:
         """Append events; they are readable from here on, even if this process dies."""
         with explained(self.layout.events_stream, still_good=_STILL_GOOD):
             self._events.append(events)
+
+    def write_spans(self, spans: Iterable[Span]) -> None:
+        """Write all spans of the run, sorted by their start; they come when the load is over, all at once."""
+        rows = [tuple(span) for span in spans]
+        columns = zip(*rows, strict=True) if rows else ([] for _ in schemas.SPANS)
+        arrays = [pa.array(column, f.type) for column, f in zip(columns, schemas.SPANS, strict=True)]
+        table = pa.Table.from_arrays(arrays, schema=schemas.SPANS).sort_by("start_us")
+        with explained(self.layout.spans, still_good=_STILL_GOOD), replacing(self.layout.spans) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
 
     def write_job(self, job: Mapping[str, Any]) -> Path:
         """Write what the engine is asked; returns the path to give it."""

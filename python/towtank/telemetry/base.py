@@ -38,6 +38,34 @@ class Event(NamedTuple):
     detail: str = "{}"
 
 
+class Span(NamedTuple):
+    """A piece of work that the system itself timed: one hop of a request's way.
+
+    `start_us` is on the clock of the source's context, as a sample's time is. Ids are hexadecimal; `parent_id` is empty
+    where there is none. `kind` and `status` are OpenTelemetry's words in small letters; `attributes` is a JSON object.
+    """
+
+    trace_id: str
+    span_id: str
+    parent_id: str
+    service: str
+    name: str
+    kind: str
+    start_us: int
+    duration_us: int
+    status: str
+    instance: str
+    attributes: str = "{}"
+
+
+class TracedRequest(NamedTuple):
+    """A request that carried a trace id: the id of its own span, when it was sent and when it was over, µs."""
+
+    parent_id: str
+    started_us: int
+    ended_us: int
+
+
 @dataclass(frozen=True)
 class Gap:
     """A time in which a source saw nothing; from and to in µs of the run clock."""
@@ -171,3 +199,18 @@ class LooksAtDeployments(Protocol):
         root : Path
             Folder of the experiment file.
         """
+
+
+@runtime_checkable
+class KeepsSpans(Protocol):
+    """A source that receives spans; they come late, so that it is told which requests to wait for."""
+
+    def expect(self, requests: Mapping[str, TracedRequest]) -> None:
+        """Say which requests carried which trace id, once the load is over and before `close`.
+
+        Called from another thread. `close` may then wait for their spans, no longer than `patience_s` says. Times are
+        on the clock of the source's context. Where no load was carried out, it is not called.
+        """
+
+    def spans(self) -> Sequence[Span]:
+        """What was received; asked once, after `close`."""

@@ -20,6 +20,7 @@ from towtank.telemetry.options import (
     ProcessOptions,
     WatchOptions,
 )
+from towtank.telemetry.otlp.options import OtlpOptions
 from towtank.telemetry.prometheus.options import PrometheusOptions
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ SOURCES: dict[str, SourceKind] = {
         "towtank.telemetry.metrics_server:MetricsServerSource",
         "CPU and memory of pods and nodes, from the metrics API",
         _IN_CLUSTERS,
+    ),
+    "otlp": SourceKind(
+        OtlpOptions,
+        "towtank.telemetry.otlp.source:OtlpSource",
+        "spans of traced requests, sent by the application through OpenTelemetry",
     ),
 }
 

@@ -439,7 +439,7 @@ def test_a_syntax_error_shows_its_place(database):
 def test_an_unknown_view_or_column_names_the_known_ones(database):
     with pytest.raises(QueryError, match="nope does not exist") as error:
         database.query("SELECT * FROM nope")
-    assert error.value.hint == "views: runs, requests, iterations, samples, events, counts, totals"
+    assert error.value.hint == "views: runs, requests, iterations, samples, events, spans, counts, totals"
     with pytest.raises(QueryError, match="latncy_us") as error:
         database.query("SELECT latncy_us FROM requests")
     assert "latency_us" in error.value.message

@@ -8,6 +8,7 @@ from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.figures.counts import instances, outcomes
 from towtank.report.figures.ecdf import ecdf
 from towtank.report.figures.forest import forest
+from towtank.report.figures.hops import hops
 from towtank.report.figures.intervals import intervals
 from towtank.report.figures.observed import observed
 from towtank.report.figures.percentiles import percentiles
@@ -40,4 +41,5 @@ def collect(
             observed=tuple(observed(analysis, names)),
             outcomes=outcomes(analysis, names),
             instances=instances(analysis, names),
+            hops=hops(analysis, names),
         )

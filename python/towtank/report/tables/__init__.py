@@ -2,6 +2,7 @@
 
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.clusters import pod_starts, pods, usage
+from towtank.report.tables.hops import hops
 from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
 
@@ -9,6 +10,7 @@ __all__ = [
     "claims",
     "factorial",
     "faults",
+    "hops",
     "instances",
     "latency",
     "outcomes",
