@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from support import small_study as study
 from support import traced_app
@@ -67,6 +68,7 @@ def sql(results: Path, query: str) -> list[dict[str, Any]]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.timeout(600)
 @repeated
 def test_spans_of_two_processes_tell_where_the_time_went(tmp_path: Path) -> None:
     folder, record = run(tmp_path / "study", "1.0")
@@ -112,6 +114,7 @@ def _check_hops(results: Path) -> None:
     assert set(hops["percentile"]) == {50, 95}, "160 requests have no 20 above the 99th percentile"
 
 
+@pytest.mark.timeout(600)
 @repeated
 def test_a_share_of_requests_is_traced_and_the_others_are_not(tmp_path: Path) -> None:
     folder, _ = run(tmp_path / "study", "25%")
