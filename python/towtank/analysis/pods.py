@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,6 +37,10 @@ PHASES = (
 FIGURE_COLUMNS = ("treatment_id", "run_id", "t_s", "metric", "value")
 START_COLUMNS = ("treatment_id", "under_load", "phase", "n", "p50_s", "p90_s", "p99_s", "max_s")
 _STEP = "pod_"
+_AGREE_S = 1.25
+"""Messages and the cluster's own times may differ by this: they are in whole seconds, and a message takes a while."""
+_STARTED_LATE_S = 1.0
+"""Kubelets look once a second whether containers run: of that a message comes later than its object's time."""
 NOT_OBSERVED = Quantity(None, reason="pods were not observed: add `kubernetes` to `observe`")
 
 
@@ -47,14 +53,23 @@ class Pods:
     counts : DataFrame
         t_us, metric, value: of the whole deployment.
     lives : mapping
-        Pod → step → when it was first made, µs of the run clock.
+        Pod (its uid) → step → when it was first told, µs of the run clock.
     workloads : mapping
-        Pod → what brought it.
+        Pod (its name) → what brought it.
+    own_times : mapping
+        Pod (its uid) → step → when it was made by the cluster's clock, s; where it is said.
+    gaps_us : sequence of (int, int)
+        Times in which nothing was counted.
+    gaps_unlisted : bool
+        There were more.
     """
 
     counts: pd.DataFrame
     lives: dict[str, dict[str, int]]
     workloads: dict[str, str]
+    own_times: dict[str, dict[str, float]] = field(default_factory=dict)
+    gaps_us: Sequence[tuple[int, int]] = ()
+    gaps_unlisted: bool = False
 
     @property
     def observed(self) -> bool:
@@ -62,17 +77,30 @@ class Pods:
         return not self.counts.empty or bool(self.lives)
 
 
-def read_pods(samples: pa.Table, events: pa.Table) -> Pods:
-    """Read what the source `kubernetes` left in a run's telemetry."""
+def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] | None = None) -> Pods:
+    """Read what the source `kubernetes` left in a run's telemetry.
+
+    Parameters
+    ----------
+    samples, events : pa.Table
+    telemetry : mapping, optional
+        What the run's record says of its sources.
+    """
     lives: dict[str, dict[str, int]] = {}
+    own_times: dict[str, dict[str, float]] = {}
     workloads: dict[str, str] = {}
     for row in _of_source(events).to_pylist():
         if not row["kind"].startswith(_STEP):
             continue
-        lives.setdefault(row["instance"], {}).setdefault(row["kind"].removeprefix(_STEP), int(row["t_us"]))
-        workload = json.loads(row["detail"] or "{}").get("workload")
-        if workload:
-            workloads[row["instance"]] = workload
+        detail, step = json.loads(row["detail"] or "{}"), row["kind"].removeprefix(_STEP)
+        pod = detail.get("uid") or row["instance"]
+        if row["instance"] and step not in lives.setdefault(pod, {}):
+            lives[pod][step] = int(row["t_us"])
+            own = _instant_s(detail.get("object_time", ""))
+            if own is not None:
+                own_times.setdefault(pod, {})[step] = own
+        if detail.get("workload"):
+            workloads[row["instance"]] = detail["workload"]
     rows = _of_source(samples)
     rows = rows.filter(
         pc.and_(
@@ -87,7 +115,24 @@ def read_pods(samples: pa.Table, events: pa.Table) -> Pods:
             "value": rows["value"].to_numpy(),
         }
     )
-    return Pods(counts, lives, workloads)
+    known = telemetry or {}
+    gaps = known.get("gaps", ())
+    return Pods(
+        counts,
+        lives,
+        workloads,
+        own_times,
+        [(gap["from_us"], gap["to_us"]) for gap in gaps if gap["source"] == SOURCE],
+        known.get("gap_count", 0) > len(gaps),
+    )
+
+
+def _instant_s(text: str) -> float | None:
+    """An object's own time; None where there is none that can be read."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
 
 
 def _of_source(table: pa.Table) -> pa.Table:
@@ -116,26 +161,36 @@ def pod_values(pods: Pods, window: Window, rises_us: Sequence[int]) -> dict[str,
         if inside.empty
         else Quantity(float(inside["value"].max()))
     )
-    starts = _durations(pods, "created", "ready", under_load=True)
-    found["pod_start"] = (
-        Quantity(float(np.median(starts)) * MICROSECOND_S)
-        if starts
-        else Quantity(None, reason="no pod was created and became ready under load")
-    )
+    found["pod_start"] = _pod_start(pods)
     found["scale_up"] = _scale_up(pods, rises_us)
     return found
 
 
 def _mean(pods: Pods, metric: str, window: Window) -> Quantity:
-    """Mean over the time in which it is known: a count holds until the next one."""
+    """Mean over the time in which it is known: a count holds until the next one, and not over a gap."""
+    if pods.gaps_unlisted:
+        return Quantity(None, reason="there are more gaps in the observation than run.json lists")
     mine = pods.counts[pods.counts["metric"] == metric].sort_values("t_us")
     t = mine["t_us"].to_numpy(dtype=np.int64)
     begin = np.clip(t[:-1], window.start_us, window.end_us)
     end = np.clip(t[1:], window.start_us, window.end_us)
+    for gap_from, gap_to in pods.gaps_us:
+        end = np.where((t[:-1] < gap_to) & (t[1:] > gap_from), begin, end)
     covered = int((end - begin).sum())
     if covered <= 0:
         return Quantity(None, reason=f"{metric.replace('_', ' ')} was not counted in the measured window")
     return Quantity(float(np.dot(mine["value"].to_numpy(dtype=float)[:-1], end - begin)) / covered)
+
+
+def _pod_start(pods: Pods) -> Quantity:
+    """Median time that pods which were created under load took to become ready."""
+    unsure = [pod for pod in _born(pods, under_load=True) if _is_unsure(pods, pod)]
+    if unsure:
+        return _not_known(pods, unsure)
+    starts = _durations(pods, "created", "ready", under_load=True)
+    if not starts:
+        return Quantity(None, reason="no pod was created and became ready under load")
+    return Quantity(float(np.median(starts)) * MICROSECOND_S)
 
 
 def _scale_up(pods: Pods, rises_us: Sequence[int]) -> Quantity:
@@ -146,25 +201,63 @@ def _scale_up(pods: Pods, rises_us: Sequence[int]) -> Quantity:
     if not rises_us:
         return Quantity(None, reason="it is not known when the intended load rises")
     first: dict[int, int] = {}
-    for steps in pods.lives.values():
+    unsure: list[str] = []
+    for pod, steps in pods.lives.items():
         if "created" not in steps or "ready" not in steps:
             continue
         rise = bisect_left(rises_us, steps["created"]) - 1
         if rise >= 0:
+            unsure += [pod] if _is_unsure(pods, pod) else []
             took = steps["ready"] - rises_us[rise]
             first[rise] = min(took, first.get(rise, took))
+    if unsure:
+        return _not_known(pods, unsure)
     if not first:
         return Quantity(None, reason="no rise of the load brought a new pod")
     return Quantity(sum(first.values()) / len(first) * MICROSECOND_S)
 
 
-def _durations(pods: Pods, begin: str, end: str, *, under_load: bool) -> list[int]:
-    """Times between two steps of pods that were created under load, or before, µs."""
+def _born(pods: Pods, *, under_load: bool) -> list[str]:
+    """Pods that were created under load, or before."""
     return [
-        max(0, steps[end] - steps[begin])  # messages of two watches may come in another order
-        for steps in pods.lives.values()
-        if begin in steps and end in steps and "created" in steps and (steps["created"] >= 0) == under_load
+        pod for pod, steps in pods.lives.items()
+        if "created" in steps and (steps["created"] >= 0) == under_load
+    ]  # fmt: skip
+
+
+def _durations(pods: Pods, begin: str, end: str, *, under_load: bool) -> list[int]:
+    """Times between two steps of pods that were created under load, or before, µs; those that are sure."""
+    return [
+        max(
+            0, pods.lives[pod][end] - pods.lives[pod][begin]
+        )  # messages of two watches may come in another order
+        for pod in _born(pods, under_load=under_load)
+        if begin in pods.lives[pod] and end in pods.lives[pod] and not _is_unsure(pods, pod, begin, end)
     ]
+
+
+def _is_unsure(pods: Pods, pod: str, begin: str = "created", end: str = "ready") -> bool:
+    """Whether both steps were told, and not when they were made: a watch that broke off tells all at once later."""
+    steps, own = pods.lives[pod], pods.own_times.get(pod, {})
+    if begin not in steps or end not in steps:
+        return False
+    if begin == "created" and steps[begin] == steps[end]:
+        return True  # one message of both: a pod that is seen when it is created has not made another step
+    if begin not in own or end not in own:
+        return False
+    allowed_s = _AGREE_S + _STARTED_LATE_S * ("started" in (begin, end))
+    return abs((steps[end] - steps[begin]) * MICROSECOND_S - (own[end] - own[begin])) > allowed_s
+
+
+def _not_known(pods: Pods, unsure: Sequence[str]) -> Quantity:
+    """No value, for pods of which the messages came late."""
+    of = sum("ready" in pods.lives[pod] for pod in _born(pods, under_load=True))
+    reason = (
+        f"of {len(unsure)} of {of} pods that came under load it was not seen when they were created and became ready: "
+        "what was told of them came at once, or disagrees with the cluster's own times by more than a second (was "
+        "the API server away?)"
+    )
+    return Quantity(None, reason=reason)
 
 
 def pod_starts(treatment_id: str, runs: Iterable[Pods]) -> pd.DataFrame:

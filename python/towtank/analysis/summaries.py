@@ -225,7 +225,9 @@ def _read(folder: RunTables) -> tuple[LatencyCounts | None, Totals | None, _Obse
     totals = folder.totals()
     samples = folder.samples()
     observed = _Observed(
-        deployment_samples(samples), node_samples(samples), read_pods(samples, folder.events())
+        deployment_samples(samples),
+        node_samples(samples),
+        read_pods(samples, folder.events(), folder.record.telemetry),
     )
     return latency, Totals.read(totals) if totals.num_rows else None, observed
 

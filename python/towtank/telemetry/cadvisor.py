@@ -6,12 +6,13 @@ chosen by their beginning before anything is parsed: a parser of the whole forma
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 Level = Literal["pod", "container", "other"]
-_LINE = re.compile(r"([a-z_]+)\{(.*)\} (\S+)(?: (\d+))?$")
+_LINE = re.compile(r"([a-z_]+)\{(.*)\} (\S+)(?: (\d{1,15}))?$")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _SANDBOX = "POD"
 _PRESSURE = "container_pressure_"
@@ -76,8 +77,23 @@ class Row(NamedTuple):
     t_ms: int | None
 
 
-def rows(text: str, namespace: str) -> Iterator[Row]:
-    """Lines about pods of a namespace, and about the node itself."""
+class Damaged(NamedTuple):
+    """A line that would count and cannot be understood: without it, this number of this pod is not whole.
+
+    Parameters
+    ----------
+    name, pod : str
+        As in `Row`.
+    line : str
+    """
+
+    name: str
+    pod: str
+    line: str
+
+
+def rows(text: str, namespace: str) -> Iterator[Row | Damaged]:
+    """Lines about pods of a namespace, and about the node itself; those that cannot be understood are told, too."""
     ours, root = f'namespace="{namespace}"', 'id="/"'
     for line in text.splitlines():
         if line.startswith(_BEGINNINGS) and (ours in line or root in line):
@@ -86,16 +102,19 @@ def rows(text: str, namespace: str) -> Iterator[Row]:
                 yield row
 
 
-def _row(line: str) -> Row | None:
+def _row(line: str) -> Row | Damaged | None:
     match = _LINE.match(line)
     if match is None:
-        return None
-    name, words, value, at = match.groups()
+        return _damaged(line)
+    name, words, number, at = match.groups()
+    value = _number(number)
+    if value is None:
+        return _damaged(line)
     labels: dict[str, str] = dict(_LABEL.findall(words))
     pod, link = labels.get("pod", ""), labels.get("interface", "")
     if link == _LOOPBACK or (not pod and link.startswith(_VIRTUAL_LINKS)):
         return None
-    if name.startswith(_PRESSURE) and float(value) == 0:
+    if name.startswith(_PRESSURE) and value == 0:
         return None
     container = labels.get("container", "")
     level: Level = "pod"
@@ -104,4 +123,18 @@ def _row(line: str) -> Row | None:
     elif container or labels.get("image") or labels.get("name"):
         level = "other"
     part = f"{labels.get('id', '')} {link or labels.get('device', '')}"
-    return Row(name, pod, level, part, float(value), int(at) if at else None)
+    return Row(name, pod, level, part, value, int(at) if at else None)
+
+
+def _damaged(line: str) -> Damaged:
+    name, _, rest = line.partition("{")
+    return Damaged(name, dict(_LABEL.findall(rest)).get("pod", ""), line)
+
+
+def _number(text: str) -> float | None:
+    """A finite number; None for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -29,6 +29,9 @@ AT_ONCE = 8
 FILESYSTEMS_EVERY_US = 10_000_000
 """The kubelet itself looks once a minute how full disks are."""
 _NOT_READ = "CPU and memory of pods on this node are missing for a while: is its kubelet up and reachable?"
+_DAMAGED = (
+    "The number of that pod, or node, is missing in each such reading; run.json has the count of lines."
+)
 _PERIODS, _THROTTLED = "cpu_periods_per_s", "cpu_throttled_periods_per_s"
 _OF_POD = {"filesystem_used_bytes": "usedBytes"}
 _OF_NODE = {**_OF_POD, "filesystem_available_bytes": "availableBytes"}
@@ -52,6 +55,8 @@ class KubeletSource:
         self._events: list[Event] = []
         self._pool: ThreadPoolExecutor | None = None
         self._helpers_s: dict[str, float] = {}
+        self._damaged: dict[str, list[cadvisor.Damaged]] = {}
+        self._damaged_lines = 0
 
     def look_ahead_at(
         self, options: Mapping[str, Any], deployments: Sequence[Any], root: Path
@@ -91,7 +96,8 @@ class KubeletSource:
 
     def facts(self) -> Mapping[str, Any]:
         """What asking the kubelets took, beside what the sampler knows of."""
-        return {"helpers_cost_s": round(sum(self._helpers_s.values()), 4)}
+        facts: dict[str, Any] = {"helpers_cost_s": round(sum(self._helpers_s.values()), 4)}
+        return facts | ({"damaged_lines": self._damaged_lines} if self._damaged_lines else {})
 
     def close(self) -> Iterable[Sample]:
         """Nothing is held back."""
@@ -123,9 +129,20 @@ class KubeletSource:
                     instance = cluster.NODE + node
                     event = Event(t_us, self.name, "not_read", instance, error.message)
                     self._events.append(cluster.advised(event, _NOT_READ))
+        self._tell_damaged(t_us)
         if failed and len(failed) == len(nodes):
             raise failed[0]
         return found
+
+    def _tell_damaged(self, t_us: int) -> None:
+        """Count lines that were left out, and tell the first of them."""
+        for node, lines in self._damaged.items():
+            if lines and not self._damaged_lines:
+                message = f"the kubelet wrote a line that cannot be understood: {lines[0].line[:200]!r}"
+                event = Event(t_us, self.name, "damaged_lines", cluster.NODE + node, message)
+                self._events.append(cluster.advised(event, _DAMAGED))
+            self._damaged_lines += len(lines)
+        self._damaged.clear()
 
     def _read_node(self, view: ClusterView, node: str, ours: frozenset[str], t_us: int) -> Values:
         """New values of one node and its pods; in a thread of the pool."""
@@ -139,7 +156,9 @@ class KubeletSource:
         meter = self._meters.setdefault(node, _Meter())
         text = view.api.glance(_path(node, "metrics/cadvisor"), timeout_s=cluster.ANSWER_WITHIN_S)
         rows = cadvisor.rows(text.decode("utf-8", errors="replace"), view.namespace)
-        found = meter.read((row for row in rows if not row.pod or row.pod in ours), node, t_us)
+        found = meter.read(
+            self._whole([row for row in rows if not row.pod or row.pod in ours], node), node, t_us
+        )
         last_us = self._filesystems_us.get(node)
         if self._options.filesystems and (last_us is None or t_us - last_us >= FILESYSTEMS_EVERY_US):
             self._filesystems_us[node] = t_us
@@ -149,6 +168,14 @@ class KubeletSource:
                     self._looked_at[instance] = looked_at
                     found.setdefault(instance, {}).update(values)
         return found
+
+    def _whole(self, rows: Sequence[cadvisor.Row | cadvisor.Damaged], node: str) -> list[cadvisor.Row]:
+        """Rows but those of numbers of which a line is damaged: a sum without it would be too low."""
+        damaged = [row for row in rows if isinstance(row, cadvisor.Damaged)]
+        self._damaged[node] = damaged
+        spoiled = {(row.pod, row.name) for row in damaged}
+        good = (row for row in rows if isinstance(row, cadvisor.Row))
+        return [row for row in good if (row.pod, row.name) not in spoiled] if spoiled else list(good)
 
 
 def kubelet_problems(connection: Connection, namespace: str | None) -> list[str]:
@@ -253,15 +280,14 @@ def _filesystems(
             for one in summary.get("pods") or []
             if one["podRef"].get("namespace") == namespace and one["podRef"].get("name") in ours
         ]
-        disks = [*about, (cluster.NODE + node, (summary.get("node") or {}).get("fs") or {})]
+        found = {}
+        for instance, disk in [*about, (cluster.NODE + node, (summary.get("node") or {}).get("fs") or {})]:
+            keys = _OF_NODE if instance.startswith(cluster.NODE) else _OF_POD
+            values = {shown: float(disk[key]) for shown, key in keys.items() if disk.get(key) is not None}
+            if values:
+                found[instance] = str(disk.get("time")), values
     except (ValueError, AttributeError, TypeError, KeyError) as error:
         raise TelemetryError(
             f"the kubelet of node {node} answered something that is no summary: {answer[:80]!r}"
         ) from error
-    found = {}
-    for instance, disk in disks:
-        keys = _OF_NODE if instance.startswith(cluster.NODE) else _OF_POD
-        values = {shown: float(disk[key]) for shown, key in keys.items() if disk.get(key) is not None}
-        if values:
-            found[instance] = str(disk.get("time")), values
     return found

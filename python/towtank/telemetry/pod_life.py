@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from towtank.clock import RunClock
-from towtank.platforms.kubernetes.journal import Step
+from towtank.platforms.kubernetes.journal import MOST_STEPS, Step
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.telemetry.base import Event
+from towtank.telemetry.cluster import advised
 
 _WORDS = {
     "created": "created for {workload}", "scheduled": "scheduled on {node}", "pulling": "pulls an image",
@@ -35,38 +36,41 @@ class PodLives:
         self._clock = clock
         self._source = source
         self._taken = 0
-        self._gone_before = frozenset(step.pod for step in view.steps() if step.name == "gone")
+        self._gone_before = frozenset(step.uid for step in view.steps() if step.name == "gone")
         self._workloads: dict[str, str] = {}
-        self._early: list[Step] = []
+        self._incomplete = False
 
     def events(self) -> list[Event]:
-        """Steps since the last call."""
+        """Steps since the last call; and once, that there were more than are kept."""
         steps = self._view.steps(self._taken)
         self._taken += len(steps)
-        for step in steps:
-            if step.workload:
-                self._workloads[step.pod] = step.workload
-        waiting, self._early = [*self._early, *steps], []
-        found = []
-        for step in waiting:
-            if step.pod in self._gone_before:
-                continue
-            if step.pod in self._workloads:
-                found.append(self._event(step))
-            else:  # pulls are told of every pod of the namespace; whose it is comes with another watch
-                self._early.append(step)
+        found = [self._event(step) for step in steps if step.uid not in self._gone_before]
+        if self._view.steps_left_out and not self._incomplete:
+            self._incomplete = True
+            found.append(self._not_kept())
         return found
 
     def _event(self, step: Step) -> Event:
-        workload = self._workloads[step.pod]
+        if step.workload:
+            self._workloads[step.uid] = step.workload
+        workload = self._workloads.get(step.uid, "")
         facts = {
             "workload": workload,
             "node": step.node,
             "object_time": step.object_time,
             "said": step.detail,
+            "uid": step.uid,
         }
         return Event(
             self._clock.at_us(step.t_ns), self._source, f"pod_{step.name}", step.pod,
             _WORDS[step.name].format(workload=workload, node=step.node or "a node"),
             json.dumps({key: value for key, value in facts.items() if value}),
         )  # fmt: skip
+
+    def _not_kept(self) -> Event:
+        message = (
+            f"pods of this deployment have made more than {MOST_STEPS:,} steps since it was created: later ones are "
+            "not told, and how long new pods took is known of a part of them"
+        )
+        event = Event(self._clock.now_us(), self._source, "pod_steps_left_out", "", message)
+        return advised(event, "Let a deployment serve fewer runs, with `deploy: per-run`.")

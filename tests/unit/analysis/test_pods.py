@@ -71,6 +71,76 @@ def test_the_first_new_pod_after_each_rise_counts():
     assert "not known when" in values(events=events, rises_s=())["scale_up"].reason
 
 
+def told(uid, **steps):
+    """Events of one StatefulSet pod: when the message came, and what the object says, both in s."""
+    return [
+        (
+            round(at * S), "kubernetes", f"pod_{step}", "web-0", "",
+            json.dumps({"uid": uid, "workload": "StatefulSet/web", "object_time": f"2026-01-01T00:01:{own:02}Z"}),
+        )
+        for step, (at, own) in steps.items()
+    ]  # fmt: skip
+
+
+def test_a_pod_that_comes_back_under_its_name_is_a_new_one():
+    events = [
+        *told("u1", created=(-9, 1), ready=(-7, 3), gone=(10, 20)),
+        *told("u2", created=(11, 21), ready=(15, 25)),
+    ]
+    found = values(events=events, rises_s=(10.0,))
+    assert found["pod_start"].value == pytest.approx(4.0)
+    assert found["scale_up"].value == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("created", "ready", "why"),
+    [
+        ((20, 3), (20, 9), "all at once when the watch was there again"),
+        ((20, 9), (20, 9), "the same, of a pod that took less than a second"),
+        ((5, 5), (20, 9), "it was away when the pod became ready"),
+        ((19, 5), (20, 19), "it was away when the pod was created"),
+    ],
+)
+def test_what_was_told_late_is_no_value(created, ready, why):
+    late = told("u1", created=created, scheduled=created, ready=ready)
+    for events in (late, [*late, *told("u2", created=(22, 22), ready=(24, 24))]):
+        found = values(events=events)
+        for name in ("pod_start", "scale_up"):
+            assert found[name].value is None, why
+            assert "of 1 of" in found[name].reason
+            assert "disagrees with the cluster's own times" in found[name].reason
+        run = FakeRun(REQUESTS, events_rows=sorted(events))
+        rows = pod_starts("one", [read_pods(run.samples(), run.events())])
+        assert not any(
+            row.phase == "created → ready" and row.n > len(events) - len(late) for row in rows.itertuples()
+        )
+
+
+def test_the_clusters_times_are_in_whole_seconds():
+    """Truly 1.9 s: 3.05 to 4.95 s by messages; by the object from 3 to 4, or, of another clock, from 3 to 5."""
+    for own in (4, 5):
+        assert values(events=told("u", created=(3.05, 3), ready=(4.95, own)))[
+            "pod_start"
+        ].value == pytest.approx(1.9)
+
+
+def test_a_gap_is_bridged_by_no_count():
+    """Window 1 to 4 s: 2 pods until 1.5 s, nothing known until 3.5 s, then 6 pods."""
+    samples = [*counted(1, ready=2), *counted(1.5, ready=2), *counted(3.5, ready=6), *counted(4, ready=6)]
+    run = FakeRun(REQUESTS, samples_rows=samples)
+    window = run.window
+    gap = {"source": "kubernetes", "from_us": 1_500_000, "to_us": 3_500_000, "reason": "not heard"}
+
+    def mean(*gaps, gap_count=None):
+        facts = {"gaps": list(gaps), "gap_count": len(gaps) if gap_count is None else gap_count}
+        return pods.pod_values(read_pods(run.samples(), run.events(), facts), window, ())["pods_ready"]
+
+    assert mean(gap).value == pytest.approx((2 * 0.5 + 6 * 0.5) / 1)
+    assert mean({**gap, "source": "kubelet"}).value == pytest.approx((2 * 2.5 + 6 * 0.5) / 3)
+    assert mean({**gap, "from_us": 0, "to_us": 9_000_000}).value is None
+    assert "more gaps" in mean(gap, gap_count=2).reason
+
+
 def test_phases_are_told_apart_by_when_a_pod_was_created():
     run = FakeRun(
         REQUESTS,

@@ -7,6 +7,7 @@ and stand beside them as a check. Scaling up and down is no failure; containers 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +22,9 @@ StepName = Literal[
 ]
 MOST_STEPS = 100_000
 """5,000 pods, twenty steps each; more is counted and not kept."""
+_MOST_WAITING = 2_000
+"""Pulls of pods that were not seen yet. Those of foreign pods wait, too, until later ones push them out; a pod of the
+deployment itself is seen within milliseconds of them."""
 _PULL_REASONS: dict[str, StepName] = {"Pulling": "pulling", "Pulled": "pulled"}
 
 
@@ -28,7 +32,8 @@ _PULL_REASONS: dict[str, StepName] = {"Pulling": "pulling", "Pulled": "pulled"}
 class Step:
     """A step of a pod's life: when the message of it came, and the object's own time.
 
-    The pod's node and what brought it (``Kind/name``) are empty where the message does not say them.
+    The pod's node and what brought it (``Kind/name``) are empty where the message does not say them. Its uid tells it
+    from an earlier pod of the same name, as those of a StatefulSet have it.
     """
 
     t_ns: int
@@ -38,6 +43,7 @@ class Step:
     detail: str = ""
     node: str = ""
     workload: str = ""
+    uid: str = ""
 
 
 class Journal:
@@ -50,6 +56,8 @@ class Journal:
         self._lock = threading.Lock()
         self._steps: list[Step] = []
         self._left_out = 0
+        self._seen: set[str] = set()
+        self._waiting: deque[Step] = deque(maxlen=_MOST_WAITING)
         self._events: list[SystemEvent] = []
         self._known: set[tuple[str, str]] = set()
         self._armed = False
@@ -92,14 +100,15 @@ class Journal:
 
     def on_pod(self, change: Change, pod: Json, before: Json | None, t_ns: int) -> None:
         """A pod has changed."""
-        name = str(pod["metadata"]["name"])
+        name, uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
         with self._lock:
             self._count(change, pod)
             node, workload = str((pod.get("spec") or {}).get("nodeName") or ""), workload_of(pod)
             for step, at in _new_steps(pod, before):
-                self._keep(Step(t_ns, name, step, at, node=node, workload=workload))
+                self._keep(Step(t_ns, name, step, at, node=node, workload=workload, uid=uid))
             if change == "DELETED":
-                self._keep(Step(t_ns, name, "gone", node=node, workload=workload))
+                self._keep(Step(t_ns, name, "gone", node=node, workload=workload, uid=uid))
+            self._keep_waiting(uid)
             self._note_endings(pod, name, t_ns)
             self._note_eviction(pod, name, t_ns)
             self._note_unready(pod, before, name, t_ns)
@@ -124,8 +133,13 @@ class Journal:
         if step is None or about.get("kind") != "Pod" or change == "DELETED":
             return
         at = str(event.get("lastTimestamp") or event.get("eventTime") or "")
+        uid = str(about.get("uid") or "")
+        pull = Step(t_ns, str(about.get("name")), step, at, str(event.get("message") or ""), uid=uid)
         with self._lock:
-            self._keep(Step(t_ns, str(about.get("name")), step, at, str(event.get("message") or "")))
+            if uid in self._seen:
+                self._keep(pull)
+            else:  # pulls are told of every pod of the namespace; whose it is comes with another watch
+                self._waiting.append(pull)
 
     # --- with the lock held ----------------------------------------------------------------------------------------
 
@@ -136,6 +150,15 @@ class Journal:
             siblings.discard(str(pod["metadata"]["uid"]))
         else:
             siblings.add(str(pod["metadata"]["uid"]))
+
+    def _keep_waiting(self, uid: str) -> None:
+        """Keep what was told of a pod before it was seen."""
+        if uid in self._seen:
+            return
+        self._seen.add(uid)
+        for step in [step for step in self._waiting if step.uid == uid]:
+            self._waiting.remove(step)
+            self._keep(step)
 
     def _keep(self, step: Step) -> None:
         if len(self._steps) < MOST_STEPS:

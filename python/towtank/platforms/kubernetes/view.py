@@ -70,6 +70,11 @@ class ClusterView:
         """Steps of pods in the order in which they were seen, from the n-th on."""
         return self.journal.steps_from(begin)
 
+    @property
+    def steps_left_out(self) -> int:
+        """Steps that were seen and not kept, for there are too many."""
+        return self.journal.left_out
+
     def unheard(self) -> str:
         """Why pods are not seen now, in words; empty when they are."""
         watcher = self.watchers["pods"]

@@ -60,7 +60,8 @@ def pod_starts(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     )
     remark = (
         "Over the pods of all valid runs together: a description, no estimate. Instants are those at which the "
-        "cluster's messages came; pulled means that the image was there, whether it had to be pulled or not."
+        "cluster's messages came; pulled means that the image was there, whether it had to be pulled or not. "
+        "Left out is what came late, so that it disagrees with the cluster's own times."
     )
     return Table("pod-starts", "How long pods took to start", columns, rows, remark, folded=True)
 

@@ -178,7 +178,8 @@ def test_a_deployment_elsewhere_yields_nothing_and_says_so(observe: ObserveConte
 def test_a_recorded_answer_of_a_kubelet() -> None:
     """Of v1.34.4 on control groups of version 1: pressure is written, and always 0."""
     text = (Path(__file__).parents[3] / "data" / "kubelet" / "cadvisor.txt").read_text()
-    found = list(cadvisor.rows(text, "kube-system"))
+    found = [row for row in cadvisor.rows(text, "kube-system") if isinstance(row, cadvisor.Row)]
+    assert found == list(cadvisor.rows(text, "kube-system"))  # nothing is damaged
     levels = {(row.pod, row.level) for row in found if row.name == "container_cpu_usage_seconds_total"}
     pod = "coredns-84ccb48d9-ng6cw"
     assert levels == {("", "pod"), (pod, "pod"), (pod, "container"), (pod, "other")}
@@ -199,7 +200,48 @@ def test_lines_are_chosen_and_damaged_ones_left_out() -> None:
             good.replace(" 12", ""),
         ]
     )  # fmt: skip
-    first, second = cadvisor.rows(text, "ns")
+    first, broken, second = cadvisor.rows(text, "ns")
+    assert isinstance(second, cadvisor.Row)
+    assert isinstance(broken, cadvisor.Damaged)
+    assert broken[:2] == ("container_cpu_usage_seconds_total", "p")
     assert first == cadvisor.Row("container_cpu_usage_seconds_total", "p", "pod", "/a ", 1.5, 12)
     assert second.t_ms is None
     assert json.dumps(first)
+
+
+@pytest.mark.parametrize("number", ["1.2.3", "NaN", "+Inf", "", "1 99999999999999999999"])
+def test_a_damaged_line_costs_its_own_number_and_no_other(
+    source: KubeletSource, kubelets: FakeKubelets, number: str
+) -> None:
+    whole, start = kubelets.cadvisor, "container_cpu_usage_seconds_total"
+
+    def garbled(node: str) -> str:
+        lines = whole(node).splitlines()
+        return "\n".join(
+            f"{line.rsplit(' ', 2)[0]} {number}" if line.startswith(start) and 'id="/"' in line else line
+            for line in lines
+        )
+
+    kubelets.cadvisor = garbled  # type: ignore[method-assign]
+    kubelets.now_s = 1010.0
+    found = table(list(source.sample(1)))
+    assert "cpu_cores" not in found["node/n1"]
+    assert found["node/n1"]["memory_bytes"]
+    assert [values["cpu_cores"] for name, values in found.items() if name != "node/n1"] == [
+        pytest.approx(CORES)
+    ] * 2
+    kubelets.now_s = 1020.0
+    list(source.sample(2))
+    (event,) = source.events()
+    assert (event.kind, event.instance) == ("damaged_lines", "node/n1")
+    assert start in event.message
+    assert source.facts()["damaged_lines"] == 2
+
+
+@pytest.mark.parametrize("disk", [{"usedBytes": "much"}, ["no", "disk"], "none"])
+def test_a_summary_with_nonsense_within_fails_that_node_alone(
+    source: KubeletSource, kubelets: FakeKubelets, disk: Any
+) -> None:
+    kubelets.summary = lambda _node: {"node": {"fs": disk}}  # type: ignore[method-assign,return-value,assignment]
+    with pytest.raises(TelemetryError, match="node n1 answered something that is no summary"):
+        source.sample(60_000_000)

@@ -94,7 +94,8 @@ def test_lives_of_pods_are_told_once_with_what_brought_them(
     eventually(is_told)
     assert [(one.kind, one.instance) for one in told] == [("pod_gone", gone)]
     assert 0 < told[0].t_us < observe.clock.now_us()
-    assert json.loads(told[0].detail) == {"workload": "Deployment/app", "node": "n1"}
+    detail = json.loads(told[0].detail)
+    assert (detail["workload"], detail["node"]) == ("Deployment/app", "n1")
 
 
 def test_a_later_run_of_the_same_deployment_tells_of_the_pods_that_it_has(
@@ -113,11 +114,11 @@ def test_pulls_of_foreign_pods_are_not_told(
     source: KubernetesSource, cluster: FakeCluster, namespace: str
 ) -> None:
     list(source.events())
-    ours = cluster.all("pods")[0]["metadata"]["name"]
-    for name in ("stranger", ours):
-        about = {"kind": "Pod", "name": name}
+    ours, uid = (cluster.all("pods")[0]["metadata"][key] for key in ("name", "uid"))
+    for name, of in (("stranger", "another"), (ours, "another"), (ours, uid)):
+        about = {"kind": "Pod", "name": name, "uid": of}
         event = {
-            **meta("v1", "Event", f"pull-{name}", namespace),
+            **meta("v1", "Event", f"pull-{name}-{of}", namespace),
             "involvedObject": about,
             "reason": "Pulled",
         }
