@@ -292,7 +292,7 @@ def test_steps_of_a_pod_with_their_own_times() -> None:
     journal = told(("ADDED", new), ("MODIFIED", placed), ("MODIFIED", pod("a")))
     journal.on_event(
         "ADDED",
-        {"reason": "Pulled", "message": "in 3 s", "involvedObject": {"kind": "Pod", "name": "a"}},
+        {"reason": "Pulled", "message": "in 3 s", "involvedObject": {"kind": "Pod", "name": "a", "uid": "a"}},
         None,
         1003,
     )
