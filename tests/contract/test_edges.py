@@ -80,6 +80,7 @@ def ask(address: str, timeout_s: float = 5.0) -> float:
     return time.monotonic() - begun
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toxiproxy")
 def test_calls_go_through_the_proxy_and_only_where_an_edge_is(deploy: Callable[..., LocalDeployment]) -> None:
     deployment = deploy(Edge("front", "app"))
@@ -94,6 +95,7 @@ def test_calls_go_through_the_proxy_and_only_where_an_edge_is(deploy: Callable[.
     assert instances == {"app-0", "app-1", "front-0"}, "the proxy is none of them"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toxiproxy")
 def test_a_delay_comes_and_goes_and_meets_only_its_instance(deploy: Callable[..., LocalDeployment]) -> None:
     deployment = deploy(*EDGES)
@@ -109,6 +111,7 @@ def test_a_delay_comes_and_goes_and_meets_only_its_instance(deploy: Callable[...
     quick(0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toxiproxy")
 @pytest.mark.parametrize(("kind", "error"), [
     ("drop", httpx.ReadTimeout), ("partition", httpx.ReadTimeout), ("abort", httpx.TransportError),
@@ -129,6 +132,7 @@ def test_calls_fail_and_then_come_through_again(
     assert ask(url(deployment)) < 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toxiproxy")
 def test_an_edge_is_not_the_other_edge(deploy: Callable[..., LocalDeployment]) -> None:
     deployment = deploy(*EDGES)
@@ -139,6 +143,7 @@ def test_an_edge_is_not_the_other_edge(deploy: Callable[..., LocalDeployment]) -
         begin(deployment, "abort", **{"from": "nobody"})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toxiproxy")
 def test_a_share_meets_some_connections(deploy: Callable[..., LocalDeployment]) -> None:
     deployment = deploy(*EDGES)
@@ -152,6 +157,7 @@ def test_a_share_meets_some_connections(deploy: Callable[..., LocalDeployment]) 
     assert 10 <= failed <= 50, "a fair coin leaves this range once in ten million times"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toxiproxy")
 def test_a_proxy_that_dies_is_a_lost_platform(deploy: Callable[..., LocalDeployment]) -> None:
     deployment = deploy(*EDGES)
