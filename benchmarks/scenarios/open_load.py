@@ -16,6 +16,7 @@ from benchmarks.peers import k6, oha, vegeta
 TITLE = "Open load at the highest rate of one core"
 RATES = (5_000, 25_000)
 IN_FLIGHT = 1_000
+PEER_CONNECTIONS = 64
 PROBE_S = 3
 LAG_P99_US = 1_000
 LAG_P999_US = 5_000
@@ -35,10 +36,10 @@ def run(setting: Setting) -> dict[str, Any]:
         tools: dict[str, Callable[[int], dict[str, Any]]] = {
             engine.NAME: lambda rate: towtank(server.url, rate, seconds, setting.load_core),
             "oha": lambda rate: _peer(
-                oha.open_load(server.url, rate, 64, seconds, setting.load_core), seconds
+                oha.open_load(server.url, rate, PEER_CONNECTIONS, seconds, setting.load_core), seconds
             ),
             "vegeta": lambda rate: _peer(
-                vegeta.open_load(server.url, rate, 64, seconds, setting.load_core), seconds
+                vegeta.open_load(server.url, rate, PEER_CONNECTIONS, seconds, setting.load_core), seconds
             ),
             "k6": lambda rate: _peer(
                 k6.open_load(server.url, rate, 256, seconds, setting.load_core), seconds
@@ -172,7 +173,9 @@ def show(result: dict[str, Any]) -> str:
     return f"""The engine, pinned to one core, {drives}: lag (from due to picked up) p99 < {limits["lag_p99"] / 1000:.0f} ms
 and p99.9 < {limits["lag_p999"] / 1000:.0f} ms from the first {OPENED_US / 1e6:g} s on, in which connections are opened, every arrival sent and answered; a closed load of 64 users reaches {result["closed_per_s"]:,}/s there. Then everybody was asked for
 that rate, and for lower ones, {result["seconds"]} s each. The engine's and oha's latencies (`--latency-correction`) count from the intended
-start, vegeta's and k6's from the actual one: what they were late is not in their figures. wrk2, the reference for this, is in none of
+start, vegeta's and k6's from the actual one: what they were late is not in their figures. The search asks for twice {PROBE_S} s and once a
+whole turn on time; the turns below came after it. Their latencies hold all of a turn, also its beginning, where the engine opens up to
+{IN_FLIGHT:,} connections while it is sending, and the peers {PEER_CONNECTIONS} to 256 at most: that is where its highest percentiles come from. wrk2, the reference for this, is in none of
 the registries that the peers come from.
 
 {chr(10).join(lines)}
