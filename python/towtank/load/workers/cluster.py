@@ -11,7 +11,8 @@ from typing import Any
 
 from towtank.design.generator_model import GeneratorCluster
 from towtank.errors import EngineError, PlatformError
-from towtank.load.workers import cluster_objects
+from towtank.load.workers import cluster_objects, neighbours
+from towtank.load.workers.neighbours import Neighbours
 from towtank.load.workers.places import Link, Standing, connected
 from towtank.platforms.base import Cancelled, DeployContext
 from towtank.platforms.kubernetes import creating, ownership, pods
@@ -31,7 +32,6 @@ _LISTENING_WITHIN_S = 20.0
 """From a container that runs to a worker that listens: an engine starts in milliseconds, a busy node takes longer."""
 _TRY_EVERY_S = 0.3
 _LAST_LINES = 10
-_SHARES_NODE = "generator_shares_node"
 
 
 class Cluster:
@@ -56,7 +56,7 @@ class Cluster:
         self._note: Note | None = None
         self._lease: LiveLease | None = None
         self._pods: list[Json] = []
-        self._shared: dict[str, list[str]] = {}
+        self._neighbours = Neighbours()
         self.start_timeout_s = config.start_timeout
 
     @property
@@ -75,7 +75,7 @@ class Cluster:
             self._wait(connection, planned[-1].owned, cancelled)
             self._pods = self._living()
             links = [self._reach(pod, cancelled) for pod in sorted(self._pods, key=_index)]
-            self._shared = self._look_for_neighbours(connection)
+            self._neighbours = neighbours.look(connection.api, self._pods)
         except PlatformError as error:
             raise EngineError(f"the workers in the cluster: {error.message}", hint=error.hint) from error
         if len(links) != count:
@@ -84,19 +84,7 @@ class Cluster:
 
     def findings(self) -> Sequence[dict[str, Any]]:
         """Nodes on which a worker stands beside what it measures."""
-        if not self._shared:
-            return ()
-        where = "; ".join(f"{node}: {', '.join(names[:5])}" for node, names in sorted(self._shared.items()))
-        return [
-            {
-                "event": "finding",
-                "name": _SHARES_NODE,
-                "t_us": 0,
-                "value": len(self._shared),
-                "message": f"the load generator shares {len(self._shared)} node(s) with what it measures ({where})",
-                "advice": "keep a node for it: generator: {cluster: {node_selector: {…}}}, or taints and more nodes",
-            }
-        ]
+        return self._neighbours.findings()
 
     def close(self) -> None:
         """Delete everything that was created, and wait until it is gone; idempotent.
@@ -226,21 +214,6 @@ class Cluster:
             return f"how the pod {name} fares is not known: {error.message}"
         words = "; ".join(dict.fromkeys(word for word in said if word)) or f"phase {status.get('phase')}"
         return self._mask(f"pod {name}: {words}" + "".join(f"\n  | {clean(line)}" for line in lines))
-
-    def _look_for_neighbours(self, connection: Connection) -> dict[str, list[str]]:
-        """Node → pods of our deployments on it, of all nodes with a worker; nothing where that may not be asked."""
-        nodes = {str((pod.get("spec") or {}).get("nodeName")) for pod in self._pods}
-        other = f"{ownership.TOKEN},{cluster_objects.ROLE}!={cluster_objects.GENERATOR}"
-        found: dict[str, list[str]] = {}
-        for node in sorted(nodes):
-            with contextlib.suppress(PlatformError):  # without the right to list pods of all namespaces
-                there, _ = connection.api.list(
-                    POD.path(), labelSelector=other, fieldSelector=f"spec.nodeName={node}"
-                )
-                names = [str(pod["metadata"]["name"]) for pod in there if not pods.is_done(pod)]
-                if names:
-                    found[node] = names
-        return found
 
 
 def _index(pod: Json) -> int:
