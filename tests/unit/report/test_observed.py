@@ -75,3 +75,22 @@ def test_names_from_outside_are_never_part_of_an_expression():
 
 def test_nothing_observed_is_no_figure():
     assert figures_of(sample_analysis()) == []
+
+
+def test_what_finds_no_room_is_named_and_no_source_vanishes():
+    many = observing(*(f"metric_{n:02}" for n in range(40)), source="netdata")
+    one = observing("queue", source="prometheus").observed
+    found = figures_of(replace(many, observed=pd.concat([many.observed, one])))
+    titles = [figure.title for figure in found]
+    assert len(found) == 6
+    assert any("prometheus" in title for title in titles)
+    told = [figure.caption for figure in found if "Not drawn for want of room" in figure.caption]
+    assert len(told) == 1
+    assert "towtank sql" in told[0]
+
+
+def test_values_below_zero_are_on_the_axis():
+    (figure,) = figures_of(observing("balance", scale=-3.0))
+    assert min(band["low"] for band in figure.datasets["bands"]) == -12.0
+    domains = re.findall(r'"domain": \[(-?[0-9.]+), (-?[0-9.e-]+)\]', json.dumps(figure.wide))
+    assert any(float(low) <= -12.0 for low, _ in domains)

@@ -13,7 +13,9 @@ from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.discovery import POD
 
 _ADVICE = "keep a node for it: generator: {cluster: {node_selector: {…}}}, or taints and more nodes"
-_ASKING = "allow towtank to list pods of all namespaces, or see to it that load and system have nodes of their own"
+_ASKING = (
+    "allow towtank to list pods of all namespaces, or see to it that load and system have nodes of their own"
+)
 
 
 class ListsPods(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 
@@ -31,19 +32,28 @@ def observed(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
         return []
     frame = frame[frame.treatment_id.isin(list(names.by_id))]
     wanted = [
-        (source, tuple(metrics[i : i + MAX_ROWS]), panel, group)
+        (i, source, tuple(metrics[i : i + MAX_ROWS]), panel, group)
         for source in sorted(set(frame.source))
         for metrics in [sorted(set(frame[frame.source == source].variable))]
         for i in range(0, len(metrics), MAX_ROWS)
         for panel, group in timeseries.groups_of(names)
     ]
     drawn: list[Figure] = []
-    for source, metrics, panel, group in wanted:
+    left_out: list[str] = []
+    # The first metrics of every source go before the next of any.
+    for _, source, metrics, panel, group in sorted(wanted, key=lambda one: one[0]):
         ids = [named.id for named in group]
         mine = frame[(frame.source == source) & frame.variable.isin(metrics) & frame.treatment_id.isin(ids)]
-        if not mine.empty and len(drawn) < MAX_FIGURES:
-            title = f"{source}: {panel}" if len(names.panels) > 1 else source
+        title = f"{source}: {panel}" if len(names.panels) > 1 else source
+        if mine.empty:
+            continue
+        if len(drawn) < MAX_FIGURES:
             drawn.append(_grid(analysis, names, mine, title=title, group=group, number=len(drawn) + 1))
+        else:
+            left_out += [f"{clean(metric)} ({clean(title)})" for metric in sorted(set(mine.variable))]
+    if left_out:
+        told = f" Not drawn for want of room: {listed(left_out, most=9)}; `towtank sql` has them all."
+        drawn[-1] = replace(drawn[-1], caption=drawn[-1].caption + told)
     return drawn
 
 
@@ -62,10 +72,10 @@ def _grid(
     stages = timeseries.stages_of(analysis)
     end_s = max([float(mine.end_s.max()), *(float(s["end"]) for s in stages)])
     faults = timeseries.faults_of(analysis, names, group, end_s)
-    tops = {rows[metric]: _top(mine[mine.variable == metric]) for metric in metrics}
+    spans = {rows[metric]: _span(mine[mine.variable == metric]) for metric in metrics}
     plots = [
         TimePlot(
-            row, (0.0, tops[row]), end_s, stages, first=metric == metrics[0], last=metric == metrics[-1],
+            row, spans[row], end_s, stages, first=metric == metrics[0], last=metric == metrics[-1],
             title=shorten(clean(_words(metric)), LONGEST_TITLE), unit=unit_of(metric),
             faults=bool(faults),
         )
@@ -82,7 +92,7 @@ def _grid(
         draw=lambda layout: timeseries.draw(layout, names, group, plots),
         datasets={
             "bands": timeseries.drawable(
-                numbered, names, lambda row: tops[row], lambda row, value: _say(metric_of[row], value)
+                numbered, names, lambda row: spans[row][1], lambda row, value: _say(metric_of[row], value)
             ),
             "stages": pd.DataFrame(stages, columns=timeseries.STAGE_COLUMNS),
             "faults": pd.DataFrame(faults, columns=timeseries.FAULT_COLUMNS),
@@ -90,12 +100,12 @@ def _grid(
     )
 
 
-def _top(frame: pd.DataFrame) -> float:
-    """Upper end of an axis that all columns share."""
+def _span(frame: pd.DataFrame) -> tuple[float, float]:
+    """Ends of an axis that all columns share; 0 is always on it."""
     values = [
         float(v) for v in frame[["mid", "low", "high"]].to_numpy(dtype=float).ravel() if math.isfinite(v)
     ]
-    return max([*values, 1e-9]) * 1.12
+    return min([*values, 0.0]) * 1.12, max([*values, 1e-9]) * 1.12
 
 
 def _words(metric: str) -> str:
