@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -25,7 +26,8 @@ class Disk:
         options: DiskOptions = order.options
         owner = deployment if isinstance(deployment, HasDataFolder) else cannot(deployment, order)
         folder = _inside(owner.data_folder, options.folder)
-        leave = options.leave if _is_own_disk(folder) else max(options.leave, LEAST_LEFT_BYTES)
+        own_disk = _is_own_disk(folder)
+        leave = options.leave if own_disk else max(options.leave, LEAST_LEFT_BYTES)
         size = min(options.size, shutil.disk_usage(folder).free - leave)
         if size <= 0:
             raise PlatformError(
@@ -35,19 +37,21 @@ class Disk:
             )
         path = folder / NAME
         try:
-            _fill(path, size)
+            _fill(path, size, to_the_brim=own_disk)
         except OSError as error:
             path.unlink(missing_ok=True)
             raise PlatformError(f"fault 'disk': {path} cannot be filled: {error.strerror}") from error
         return lambda: path.unlink(missing_ok=True)
 
 
-def _fill(path: Path, size: int) -> None:
+def _fill(path: Path, size: int, *, to_the_brim: bool) -> None:
     """Take room on the disk; what a sparse file shows is none. On a disk of its own it may become really full."""
     with path.open("wb") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
-        except OSError:  # not every file system knows it
+        except OSError as error:  # not every file system knows it
+            if error.errno == errno.ENOSPC and not to_the_brim:
+                raise  # somebody else has taken room meanwhile: what must stay free is not ours to take
             with contextlib.suppress(OSError):
                 for start in range(0, size, _PIECE):
                     file.write(b"\xff" * min(_PIECE, size - start))
