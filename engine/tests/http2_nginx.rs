@@ -5,10 +5,11 @@
 
 mod load_support;
 
+use load_support::ports;
 use load_support::tls::Authority;
 use load_support::{Outcome, closed, job, number, run, text, times, truth};
 use serde_json::{Value, json};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,10 +24,6 @@ impl Drop for Process {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.0.wait();
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn started(program: &str, arguments: &[&str], port: u16) -> Process {
@@ -57,7 +54,7 @@ impl Nginx {
         let (cert, key) = (cert.display(), key.display());
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().display();
-        let ports = [free_port(), free_port(), free_port()];
+        let ports = ports::free();
         let [plain, tls, old] = ports;
         std::fs::write(dir.path().join("large"), vec![b'x'; 10_000_000]).unwrap();
         let temporary: String = ["client_body", "proxy", "fastcgi", "scgi", "uwsgi"]
@@ -207,7 +204,7 @@ fn what_alpn_gives_is_spoken() {
 fn nghttpd_is_understood() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("index.html"), "hello").unwrap();
-    let port = free_port();
+    let [port] = ports::free();
     let root: &Path = dir.path();
     // Padding, trailers, and a table of headers that is used.
     let arguments =

@@ -5,6 +5,7 @@ pub mod dns;
 pub mod h2;
 pub mod nginx;
 pub mod patience;
+pub mod ports;
 pub mod proxy;
 pub mod scripted;
 pub mod server;

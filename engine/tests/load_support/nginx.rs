@@ -1,6 +1,7 @@
 //! nginx, for tests against a server that was not made for them.
+use super::ports;
 use super::tls::Authority;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -22,8 +23,7 @@ impl Nginx {
         let dir = tempfile::tempdir().unwrap();
         let (cert, key) = authority.write("nginx", &authority.issue(&["127.0.0.1"]));
         std::fs::write(dir.path().join("big"), vec![b'b'; 5_000_000]).unwrap();
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (plain, tls) = (free(), free());
+        let [plain, tls] = ports::free();
         let at = dir.path().display();
         let config = format!(
             "worker_processes 1; daemon off; pid {at}/pid; error_log {at}/error.log;
