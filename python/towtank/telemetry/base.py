@@ -119,6 +119,10 @@ class ObserveContext:
     root: Path = Path()
     deployment: object | None = None
 
+    def gap(self, source: str, from_ns: int, to_ns: int, reason: str) -> Gap:
+        """Time in which a source saw nothing, between two moments of CLOCK_MONOTONIC."""
+        return Gap(source, self.clock.at_us(from_ns), self.clock.at_us(to_ns), reason)
+
 
 class Source(Protocol):
     """A telemetry source. Its methods are called from one thread, never concurrently."""

@@ -102,7 +102,7 @@ class NetdataSource:
         try:
             return self._collect(api, context, end_ns)
         except TelemetryError as error:
-            self._gaps = [self._gap(context, self._begun_ns, end_ns, error.message)]
+            self._gaps = [context.gap(self.name, self._begun_ns, end_ns, error.message)]
             raise
         finally:
             self._facts["clock"] = self._clock.relation.facts()
@@ -157,13 +157,10 @@ class NetdataSource:
         patience_ns = round((GAP_INTERVALS * max(every_s, context.interval_s) + GAP_SLACK_S) * NS_PER_S)
         moments = [self._begun_ns, *seen_ns, end_ns]
         return [
-            self._gap(context, a, b, "the agent kept nothing")
+            context.gap(self.name, a, b, "the agent kept nothing")
             for a, b in itertools.pairwise(moments)
             if b - a > patience_ns
         ]
-
-    def _gap(self, context: ObserveContext, from_ns: int, to_ns: int, reason: str) -> Gap:
-        return Gap(self.name, context.clock.at_us(from_ns), context.clock.at_us(to_ns), reason)
 
     def _tell(self, context: ObserveContext, end_ns: int, empty: Sequence[str]) -> None:
         t_us = context.clock.at_us(end_ns)

@@ -108,7 +108,7 @@ class PrometheusSource:
             found = () if self._live else self._collect(api, context, end_ns)
             self._conclude(context, end_ns)
         except TelemetryError as error:
-            self._gaps = [self._gap(context, self._begun_ns, end_ns, error.message)]
+            self._gaps = [context.gap(self.name, self._begun_ns, end_ns, error.message)]
             self._facts["clock"] = self._clock.relation.facts()
             raise
         finally:
@@ -176,8 +176,8 @@ class PrometheusSource:
         moments = [span_s[0], *seen, span_s[1]]
         relation = self._clock.relation
         return [
-            self._gap(
-                context,
+            context.gap(
+                self.name,
                 max(self._begun_ns, relation.here_ns(round(a * NS_PER_S))),
                 min(end_ns, relation.here_ns(round(b * NS_PER_S))),
                 "the server scraped nothing",
@@ -185,9 +185,6 @@ class PrometheusSource:
             for a, b in itertools.pairwise(moments)
             if b - a > patience_s
         ]
-
-    def _gap(self, context: ObserveContext, from_ns: int, to_ns: int, reason: str) -> Gap:
-        return Gap(self.name, context.clock.at_us(from_ns), context.clock.at_us(to_ns), reason)
 
     def _conclude(self, context: ObserveContext, end_ns: int) -> None:
         """Facts and findings of the whole run."""
