@@ -1,6 +1,7 @@
 //! The output of an instance: every byte counted, the first ones kept.
 
-use super::log_times::{LogTimes, now_ns};
+use super::log_times::LogTimes;
+use crate::transport::reactor::monotonic_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -78,7 +79,7 @@ impl Capture {
         if self.log_failed {
             return;
         }
-        if let Err(error) = self.times.took(now_ns(), bytes.len(), keep) {
+        if let Err(error) = self.times.took(monotonic_ns(), bytes.len(), keep) {
             self.log_error = Some(error);
         }
         let Some(&last) = keep.last() else { return };

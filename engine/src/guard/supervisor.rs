@@ -9,11 +9,11 @@ use super::log_times::LogTimes;
 use super::process::{Mark, Stat, boot_id};
 use super::protocol::{Command, Event, Spawn};
 use super::{is_plain_name, spawn};
+use crate::transport::reactor::monotonic_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, wait};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
@@ -204,8 +204,7 @@ impl Supervisor {
     /// Takes the status of every child that has ended; orphans that came to us are children too.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            let now = clock_gettime(ClockId::Monotonic);
-            let t_ns = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+            let t_ns = monotonic_ns();
             let pid = pid.as_raw_nonzero().get();
             let instance = self.instances.values_mut().find(|i| i.kin.pid == pid && i.is_running());
             if let Some(instance) = instance {
