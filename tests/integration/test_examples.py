@@ -86,10 +86,11 @@ def test_every_example_is_told_of_and_tested():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_treatment_is_a_good_job(name):
     """Also those that are not driven here: the engine understands each of them."""
-    from towtank.cli.journey_check import check_journeys
+    from towtank.cli.journey_check import checked_plan
 
-    plan = load_plan(EXAMPLES / name)
-    assert check_journeys(EXAMPLES / name / "experiment.yaml", plan) is None
+    plan, unchecked = checked_plan(EXAMPLES / name / "experiment.yaml", profile=None, overrides={})
+    assert plan == load_plan(EXAMPLES / name)
+    assert unchecked is None
 
 
 def test_the_shop(tmp_path):

@@ -141,7 +141,7 @@ def test_events_are_cloud_events(played):
 
 def test_what_only_the_engine_knows_has_its_place_in_the_file(tmp_path):
     """Unknown variables and columns, a capture that hides a feed: each at its line and column."""
-    from towtank.cli.journey_check import check_journeys
+    from towtank.cli.journey_check import checked_plan
     from towtank.errors import DesignError
 
     (tmp_path / "people.csv").write_text("name\nada\n")
@@ -164,7 +164,7 @@ def test_what_only_the_engine_knows_has_its_place_in_the_file(tmp_path):
         "utf-8",
     )
     with pytest.raises(DesignError) as caught:
-        check_journeys(path, load_plan(path))
+        checked_plan(path, profile=None, overrides={})
     found = {(p.line, p.column, p.path) for p in caught.value.problems}
     assert found == {
         (11, 27, "workloads.w.journey.steps[0].path"),

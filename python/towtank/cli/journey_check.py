@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from towtank.design.journey_shape import requests_in
 from towtank.design.problems import Place
 from towtank.design.treatment import Drivable
-from towtank.errors import DesignError, MachineError
+from towtank.errors import MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,33 +57,6 @@ def checked_plan(file: Path, *, profile: str | None, overrides: Mapping[str, str
     if draft.plan is None or draft.problems:
         raise draft.error()
     return draft.plan, unchecked
-
-
-def check_journeys(file: Path, plan: Plan) -> str | None:
-    """Check each different workload of a plan once.
-
-    Returns
-    -------
-    str or None
-        Why nothing was checked, when there is no engine.
-
-    Raises
-    ------
-    DesignError
-        With all problems that the engine found.
-    """
-    drivable = [
-        Drivable(treatment.spec.driven, treatment.spec.deployment, treatment.spec.generator)
-        for treatment in plan.treatments
-        if treatment.spec.driven  # else the journey is a script's
-    ]
-    try:
-        problems = _found(file, drivable)
-    except MachineError as error:
-        return f"journeys were not checked: {error.message}"
-    if problems:
-        raise DesignError(problems)
-    return None
 
 
 def _found(file: Path, drivable: Iterable[Drivable]) -> list[Problem]:
