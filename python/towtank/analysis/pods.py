@@ -227,10 +227,9 @@ def _born(pods: Pods, *, under_load: bool) -> list[str]:
 
 def _durations(pods: Pods, begin: str, end: str, *, under_load: bool) -> list[int]:
     """Times between two steps of pods that were created under load, or before, µs; those that are sure."""
+    # Messages of two watches may come in another order.
     return [
-        max(
-            0, pods.lives[pod][end] - pods.lives[pod][begin]
-        )  # messages of two watches may come in another order
+        max(0, pods.lives[pod][end] - pods.lives[pod][begin])
         for pod in _born(pods, under_load=under_load)
         if begin in pods.lives[pod] and end in pods.lives[pod] and not _is_unsure(pods, pod, begin, end)
     ]

@@ -172,8 +172,9 @@ class _Cells:
             Looks from `start` on that are over when the next fault begins; empty when there is none.
         """
         well = [int(cell) for cell in np.flatnonzero(held[start:])[:1]]
-        if between.size and between[-1]:
-            well.append(int(np.flatnonzero(~between)[-1]) + 1 if not between.all() else 0)
+        last_bad = np.flatnonzero(~np.concatenate(([False], between)))[-1]
+        if last_bad < between.size:
+            well.append(int(last_bad))
         if well:
             return Quantity(min(well) * _CELL_S)
         left_s = (self.end - start) * _CELL_S

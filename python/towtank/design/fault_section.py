@@ -77,9 +77,8 @@ def _read(node: Node, path: Path, context: FileContext) -> Fault | None:
         )  # fmt: skip
         return None
     common = validated(FaultFile, node.only(set(_COMMON)), path, context.holder(path), context.problems)
-    if (
-        isinstance(kind, Scalar) and kind.value == NONE
-    ):  # a level to compare with: what other kinds need may stand there
+    if isinstance(kind, Scalar) and kind.value == NONE:
+        # A level to compare with: what other kinds need may stand there.
         return None if common is None else _fault(common, NONE, {})
     model = named_model(
         _Kinds, "fault", kind, place=kind.place, where=joined((*path, "kind")), context=context
