@@ -179,7 +179,7 @@ class Journal:
             self._known.add(key)
             if ended.reason == "OOMKilled":
                 kind = "oom_killed"
-            elif pods.is_leaving(pod) or (never and ended.exit_code == 0):
+            elif pods.is_leaving(pod) or ended.as_meant or (never and ended.exit_code == 0):
                 continue
             else:
                 kind = "crashed" if never else "restarted"

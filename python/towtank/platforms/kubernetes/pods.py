@@ -61,6 +61,13 @@ class Ending:
     reason: str
     exit_code: int
     signal: int
+    prepares: bool = False
+    """Whether it was one of those that prepare a pod, one after another, before its main containers start."""
+
+    @property
+    def as_meant(self) -> bool:
+        """Whether it did what it was there for: preparing ends."""
+        return self.prepares and self.exit_code == 0
 
     @property
     def how(self) -> str:
@@ -112,13 +119,19 @@ def containers(pod: Json) -> Iterator[Json]:
 
 def endings(pod: Json) -> Iterator[Ending]:
     """Containers of a pod that have ended, the last time each; an ending is known by its container id."""
+    spec = pod.get("spec") or {}
+    preparing = {
+        str(one.get("name"))
+        for one in spec.get("initContainers") or []
+        if one.get("restartPolicy") != "Always"
+    }
     for one in containers(pod):
         for state in (one.get("state") or {}, one.get("lastState") or {}):
             ended = state.get("terminated")
             if ended:
                 yield Ending(
                     str(one.get("name")), str(ended.get("containerID") or ""), str(ended.get("reason") or ""),
-                    int(ended.get("exitCode") or 0), int(ended.get("signal") or 0),
+                    int(ended.get("exitCode") or 0), int(ended.get("signal") or 0), str(one.get("name")) in preparing,
                 )  # fmt: skip
 
 

@@ -245,6 +245,26 @@ def test_endings_of_containers(reason: str, code: int, policy: str, kinds: list[
     assert [event.kind for event in told(("ADDED", before), ("MODIFIED", after)).events] == kinds
 
 
+@pytest.mark.parametrize(
+    ("code", "policy", "kinds"), [(0, None, []), (1, None, ["restarted"]), (0, "Always", ["restarted"])]
+)
+def test_preparing_containers_of_a_pod_that_comes_under_load(
+    code: int, policy: str | None, kinds: list[str]
+) -> None:
+    """One that prepares is meant to end; a sidecar among them is not."""
+    before, after = pod("b"), pod("b")
+    state = {
+        "terminated": {"reason": "Completed" if code == 0 else "Error", "exitCode": code, "containerID": "i1"}
+    }
+    after["status"]["initContainerStatuses"] = [
+        {"name": "seed", "ready": code == 0, "restartCount": 0, "state": state}
+    ]
+    for thing in (before, after):
+        thing["spec"]["initContainers"] = [{"name": "seed"} | ({"restartPolicy": policy} if policy else {})]
+    journal = told(("ADDED", pod("a")), ("ADDED", before), ("MODIFIED", after))
+    assert [event.kind for event in journal.events] == kinds
+
+
 def test_coming_up_scaling_down_and_being_removed_are_no_failures() -> None:
     leaving = pod("b", **ended("Error", 143))
     leaving["metadata"]["deletionTimestamp"] = "t"
