@@ -11,7 +11,8 @@
     ├── QueryError               SQL is wrong, or asks for more than reading   exit 2
     ├── MachineError             this machine lacks what is needed             exit 4
     ├── PlatformError            the platform refused: its operator            exit 4
-    │   └── ReadinessTimeout     a deployment never became ready               exit 4
+    │   ├── ReadinessTimeout     a deployment never became ready               exit 4
+    │   └── RemovalTimeout       what was deleted does not go                  exit 4
     ├── EngineError              the load engine failed or answered nonsense   exit 1
     ├── DriverError              another load generator is missing or broken   exit 4
     ├── TelemetryError           a telemetry source cannot be read             exit 4
@@ -129,6 +130,10 @@ class PlatformError(TowtankError):
 
 class ReadinessTimeout(PlatformError):  # noqa: N818 - the field's word
     """A deployment did not become ready in time; the message ends with its last log lines."""
+
+
+class RemovalTimeout(PlatformError):  # noqa: N818 - the field's word
+    """What was deleted is still there: something else holds it, and deleting it again would not help."""
 
 
 class EngineError(TowtankError):

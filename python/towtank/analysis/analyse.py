@@ -123,6 +123,9 @@ def analyse(results: Results) -> ExperimentAnalysis:
         pod_starts=_concat(
             [pods.pod_starts(*of_one) for of_one in gathered.pods.items()], pods.START_COLUMNS
         ),
+        pod_curves=_concat(
+            [pods.start_curves(*of_one) for of_one in gathered.pods.items()], pods.CURVE_COLUMNS
+        ),
         usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
     )
 

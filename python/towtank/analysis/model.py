@@ -169,6 +169,8 @@ class ExperimentAnalysis:
         pods were observed.
     pod_starts : DataFrame
         treatment_id, under_load, phase, n, p50_s, p90_s, p99_s, max_s: pooled over the pods of all runs, descriptive.
+    pod_curves : DataFrame
+        treatment_id, under_load, step, t_s, share: pooled distribution of the time since pods were created.
     usage : DataFrame
         treatment_id, runs, name (of a workload or node), cpu_cores, memory_bytes, pods, and median and most of single
         pods: pod_cpu_median, pod_cpu_most, pod_memory_median, pod_memory_most; mean over runs.
@@ -219,4 +221,5 @@ class ExperimentAnalysis:
     faults: list[dict[str, Any]] = field(default_factory=list)
     replicas: pd.DataFrame = field(default_factory=pd.DataFrame)
     pod_starts: pd.DataFrame = field(default_factory=pd.DataFrame)
+    pod_curves: pd.DataFrame = field(default_factory=pd.DataFrame)
     usage: pd.DataFrame = field(default_factory=pd.DataFrame)

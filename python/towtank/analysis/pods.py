@@ -36,6 +36,8 @@ PHASES = (
 )
 FIGURE_COLUMNS = ("treatment_id", "run_id", "t_s", "metric", "value")
 START_COLUMNS = ("treatment_id", "under_load", "phase", "n", "p50_s", "p90_s", "p99_s", "max_s")
+CURVE_STEPS = ("scheduled", "pulled", "started", "ready")
+CURVE_COLUMNS = ("treatment_id", "under_load", "step", "t_s", "share")
 _STEP = "pod_"
 _AGREE_S = 1.25
 """Messages and the cluster's own times may differ by this: they are in whole seconds, and a message takes a while."""
@@ -275,6 +277,30 @@ def pod_starts(treatment_id: str, runs: Iterable[Pods]) -> pd.DataFrame:
                 )
             )  # fmt: skip
     return pd.DataFrame(rows, columns=list(START_COLUMNS))
+
+
+def start_curves(treatment_id: str, runs: Iterable[Pods]) -> pd.DataFrame:
+    """Share of pods that had made each step within a time since their creation: `CURVE_COLUMNS`.
+
+    Pooled over the pods of all runs. A share is of all pods that were surely seen to be created and to make any of the
+    steps, so a line that ends below 1 tells of pods that did not get there.
+    """
+    known = list(runs)
+    parts = []
+    for under_load in (False, True):
+        took = {
+            step: sorted(
+                us for pods in known for us in _durations(pods, "created", step, under_load=under_load)
+            )
+            for step in CURVE_STEPS
+        }
+        most = max(map(len, took.values()))
+        parts += [
+            (treatment_id, under_load, step, us * MICROSECOND_S, number / most)
+            for step, all_us in took.items()
+            for number, us in enumerate(all_us, 1)
+        ]
+    return pd.DataFrame(parts, columns=list(CURVE_COLUMNS))
 
 
 def for_figures(pods: Pods, *, treatment_id: str, run_id: str) -> pd.DataFrame:

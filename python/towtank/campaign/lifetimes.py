@@ -20,7 +20,7 @@ from towtank.campaign.intents import Intent, Intents
 from towtank.campaign.placeholders import Places
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Fixture, Hook, TreatmentSpec
-from towtank.errors import PlatformError, TowtankError
+from towtank.errors import PlatformError, RemovalTimeout, TowtankError
 from towtank.platforms.base import DeployContext, Deployment, Edge, LogFile, Platform, Target, sweep
 
 Lifetime = Literal["run", "block", "experiment"]
@@ -292,6 +292,8 @@ class Lifetimes:
         if slot.deployment is not None:
             try:
                 slot.removed_logs = tuple(slot.deployment.remove())
+            except RemovalTimeout:
+                raise
             except PlatformError:
                 # the orderly way is gone (a killed guard, say); the token still finds what is left
                 sweep(self._create_platform(slot.config.platform), slot.intent.token, slot.data)

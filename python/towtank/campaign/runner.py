@@ -119,20 +119,22 @@ class _Attempt:
         self._logs = writer.layout.logs
 
     def carry_out(self) -> RunRecord:
-        """All steps; whatever happens, what the run created is gone afterwards."""
+        """All steps; whatever happens, what the run created is gone afterwards, or that is an error."""
         try:
             with explained(self._writer.path, still_good=STILL_GOOD):
-                self._carry_out()
-                return self._keep()
+                left = self._carry_out()
+                record = self._keep()
         except TowtankError as error:
             self._leave_running(error)
             raise
+        if left is not None:
+            raise left
+        return record
 
-    def _carry_out(self) -> None:
-        """Everything that needs the deployment, which ends with it."""
+    def _carry_out(self) -> PlatformError | None:
+        """Everything that needs the deployment, which ends with it; why it could not be removed, if so."""
         lifetimes = self._frame.lifetimes
         marks: LogMarks | None = None
-        removed: Sequence[LogFile] = ()
         try:
             with self._timed("fixtures"):
                 lifetimes.ensure_fixtures(self._spec, self._logs)
@@ -141,13 +143,28 @@ class _Attempt:
             self._steps(slot)
             if marks is not None:
                 self._seen.logs = marks.copy_new(slot.logs, self._logs)
-        finally:
+        except BaseException as error:
+            _, left = self._remove()
+            if left is not None:  # the first error is the one that matters
+                error.add_note(f"while removing: {left.message}")
+            raise
+        removed, left = self._remove()
+        if marks is None:
+            self._seen.logs = [_log_facts(log) for log in removed]
+        return left
+
+    def _remove(self) -> tuple[Sequence[LogFile], PlatformError | None]:
+        """Remove what lives no longer than the run; what was measured is kept also where that fails."""
+        lifetimes = self._frame.lifetimes
+        removed: Sequence[LogFile] = ()
+        try:
             with self._timed("remove"):
                 removed = lifetimes.end_run()
                 if self._seen.inflicted.problems:  # who knows what is still wrong with it
                     lifetimes.remove_deployment()
-        if marks is None:
-            self._seen.logs = [_log_facts(log) for log in removed]
+        except PlatformError as error:
+            return removed, error
+        return removed, None
 
     def _steps(self, slot: Slot) -> None:
         """From reset to the end of the load; a fault of the instrument ends them early, without an error."""
@@ -342,7 +359,8 @@ class _Attempt:
         except Interrupted:
             raise
         except PlatformError as error:
-            self._seen.observations.append(Observation("platform_lost", 1, error.message))
+            words = f"{error.message} ({error.hint})" if error.hint else error.message
+            self._seen.observations.append(Observation("platform_lost", 1, words))
             self._seen.failure = error.message
 
     def _on_progress(self, progress: Progress) -> None:

@@ -197,9 +197,11 @@ REASONS: dict[str, ReasonKind] = _kinds(
     ),
     ReasonKind(
         "platform_lost", "instrument", None, 0.0, "flag",
-        "the platform itself was lost, such as the guard of local processes; nothing can be said of the deployment",
+        "the platform itself was lost, such as the guard of local processes or a cluster's API server; nothing can be "
+        "said of the deployment",
         "the platform was lost during the run",
-        "was the guard killed? look into the run's logs",
+        "the message says how: a guard that was killed, an API server that was away, credentials that expired, a Lease "
+        "that was deleted; mend that, and repeat the command",
         hides=_ALL_OF_SYSTEM,
     ),
     ReasonKind(

@@ -120,6 +120,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
     except TowtankError as error:
         _debug()
         say_error(error.message, error.hint)
+        for note in getattr(error, "__notes__", ()):
+            sys.stderr.write(f"note: {note}\n")
         sys.exit(int(error.exit_code))
     except KeyboardInterrupt:
         say_error("stopped by Ctrl-C", None)

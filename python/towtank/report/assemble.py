@@ -157,6 +157,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         *figures.timeseries,
         *figures.observed,
         tables.pods(analysis, names),
+        figures.pod_starts,
         tables.pod_starts(analysis, names),
         tables.usage(analysis, names),
         figures.percentiles,

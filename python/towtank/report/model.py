@@ -152,6 +152,7 @@ class Figures:
     ecdf: Figure | None = None
     timeseries: tuple[Figure, ...] = ()
     observed: tuple[Figure, ...] = ()
+    pod_starts: Figure | None = None
     hops: Figure | None = None
     outcomes: Figure | None = None
     instances: Figure | None = None

@@ -6,7 +6,7 @@ import pytest
 
 from support.run_tables import FakeRun, Req
 from towtank.analysis import pods
-from towtank.analysis.pods import VARIABLES, pod_starts, read_pods
+from towtank.analysis.pods import VARIABLES, pod_starts, read_pods, start_curves
 from towtank.analysis.summaries import summarise_run
 from towtank.analysis.usage import mean_usage
 
@@ -207,3 +207,25 @@ def test_usage_by_workload_node_and_pod():
 def test_a_local_deployment_has_no_usage_by_workload():
     local = [(t * S, "process", "app-0", "cpu_cores", 1.0) for t in range(5)]
     assert summarise_run(FakeRun(REQUESTS, samples_rows=local)).usage.empty
+
+
+def test_the_share_of_pods_that_made_each_step_grows_with_time():
+    """Of three pods one never became ready; the one from before the load is told apart."""
+    events = sorted([
+        *life("old", created=-9, scheduled=-8.5, ready=-7),
+        *life("a", created=1, scheduled=1.5, ready=2.5),
+        *life("b", created=11, scheduled=11.25, ready=15),
+        *life("never", created=21, scheduled=22),
+    ])  # fmt: skip
+    run = FakeRun(REQUESTS, events_rows=events)
+    curves = start_curves("t", [read_pods(run.samples(), run.events())])
+    mine = curves[curves.under_load]
+    ready = mine[mine.step == "ready"]
+    assert list(ready.t_s) == pytest.approx([1.5, 4.0])
+    assert list(ready.share) == pytest.approx([1 / 3, 2 / 3])
+    scheduled = mine[mine.step == "scheduled"]
+    assert list(scheduled.t_s) == pytest.approx([0.25, 0.5, 1.0])
+    assert scheduled.share.iloc[-1] == 1
+    before = curves[~curves.under_load]
+    assert list(before[before.step == "ready"].t_s) == pytest.approx([2.0])
+    assert "pulled" not in set(curves.step)

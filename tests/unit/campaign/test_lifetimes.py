@@ -139,3 +139,41 @@ def test_everything_goes_even_when_something_cannot_be_removed(bench):
     assert bench.platform.swept, "the orderly way failed, so the token was swept"
     assert "remove fixture-broker" in bench.platform.journal
     assert bench.left_behind() == []
+
+
+def test_what_was_measured_is_kept_when_the_deployment_does_not_go(bench):
+    """Something holds it: deleting it again would not help, the run is good, and the next command clears up."""
+    from towtank.errors import RemovalTimeout
+
+    def hold():
+        deployment = bench.platform.deployments[-1]
+        deployment.remove = lambda: (_ for _ in ()).throw(RemovalTimeout("a finalizer holds it"))
+
+    bench.told.during_load = hold
+    with pytest.raises(RemovalTimeout, match="a finalizer holds it"):
+        bench.run(make_plan(("one",), blocks=1))
+    assert bench.verdicts() == {"b01-one-a1": "valid/intact"}
+    assert not bench.platform.swept
+    assert list(bench.folder.glob("intents/*.json"))
+    bench.told.during_load = lambda: None
+    outcome = bench.run(make_plan(("one",), blocks=1))
+    assert (outcome.done, outcome.kept) == (0, 1)
+    assert bench.platform.swept
+    assert bench.left_behind() == []
+
+
+def test_an_error_of_a_run_is_told_before_that_of_its_removal(bench):
+    from towtank.errors import ReadinessTimeout, RemovalTimeout
+
+    deploy = bench.platform.deploy
+
+    def held(config, context):
+        deployment = deploy(config, context)
+        deployment.remove = lambda: (_ for _ in ()).throw(RemovalTimeout("a finalizer holds it"))
+        return deployment
+
+    bench.platform.deploy = held
+    bench.platform.never_ready.add("one")
+    with pytest.raises(ReadinessTimeout, match="was not ready") as caught:
+        bench.run(make_plan(("one",), blocks=1))
+    assert caught.value.__notes__ == ["while removing: a finalizer holds it"]

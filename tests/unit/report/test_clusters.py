@@ -8,7 +8,7 @@ import pytest
 from support.sample_analysis import sample_analysis
 from towtank import report
 from towtank.analysis.model import ExperimentAnalysis
-from towtank.analysis.pods import FIGURE_COLUMNS, START_COLUMNS
+from towtank.analysis.pods import CURVE_COLUMNS, CURVE_STEPS, FIGURE_COLUMNS, START_COLUMNS
 from towtank.analysis.usage import USAGE_COLUMNS
 from towtank.report import series
 
@@ -33,6 +33,11 @@ def analysis() -> ExperimentAnalysis:
     scale_up = replace(treatment.estimates["p95"], variable="scale_up", mean=2.0, low=1.5, high=2.5)
     first = replace(treatment, estimates={**treatment.estimates, "scale_up": scale_up})
     starts = [(treatment.treatment_id, True, "created → ready", 40, 1.5, 2.0, 2.2, 2.5)]
+    curves = [
+        (treatment.treatment_id, True, step, 0.1 * number + later, number / 10)
+        for later, step in enumerate(CURVE_STEPS)
+        for number in range(1, 11)
+    ]
     nothing = float("nan")
     usage = [
         (treatment.treatment_id, 3, "Deployment/<b>", 0.5, 2.0**27, 3.0, 0.1, 0.3, 2.0**25, 2.0**26),
@@ -43,6 +48,7 @@ def analysis() -> ExperimentAnalysis:
         treatments=(first, *plain.treatments[1:]),
         replicas=pd.DataFrame(rows, columns=list(FIGURE_COLUMNS)),
         pod_starts=pd.DataFrame(starts, columns=list(START_COLUMNS)),
+        pod_curves=pd.DataFrame(curves, columns=list(CURVE_COLUMNS)),
         usage=pd.DataFrame(usage, columns=list(USAGE_COLUMNS)),
     )
 
@@ -88,3 +94,17 @@ def test_the_report_shows_them(analysis: ExperimentAnalysis) -> None:
 
 def test_a_report_without_clusters_has_none_of_it(model: report.ReportModel) -> None:
     assert not {"pods", "pod-starts", "usage"} & {one.id for one in model.tables}
+
+
+def test_how_pods_came_up_is_drawn_step_by_step(analysis: ExperimentAnalysis) -> None:
+    (figure,) = (one for one in report.build(analysis).figures if one.id == "pod-starts-figure")
+    rows = figure.datasets["pod_starts"]
+    assert {row["step"] for row in rows} == set(CURVE_STEPS)
+    assert len({row["treatment"] for row in rows}) == 1, "the other treatment saw no pod come up"
+    assert "half are ready within 3.5 s" in figure.alt
+    few = analysis.pod_curves[analysis.pod_curves.share <= 0.4]
+    assert not [
+        one
+        for one in report.build(replace(analysis, pod_curves=few)).figures
+        if one.id == "pod-starts-figure"
+    ], "four pods are a table"

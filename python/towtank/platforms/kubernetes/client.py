@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 import httpx2
@@ -31,6 +31,9 @@ RETRY_FOR_S = 20.0
 """An API server that is restarted is away for seconds; what may safely be asked twice is."""
 _RETRY_PAUSE_S = 0.5
 _BUSY = {429, 502, 503, 504}
+_NO_CREDENTIALS = (ConfigError, FileNotFoundError, PermissionError, json.JSONDecodeError, KeyError, TypeError)
+"""What a program that is to give a token ends in when it fails, is not there, or prints something else."""
+_NETWORK = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, RuntimeError)
 PAGE = 500
 """Objects in one answer to a list: 5,000 pods in one answer would be 50 MB."""
 
@@ -207,12 +210,17 @@ class ApiClient:
         """
         timeout = httpx2.Timeout(read_timeout_s, connect=CONNECT_TIMEOUT_S)
         try:
-            with self._http.stream("GET", path.lstrip("/"), params=dict(params), timeout=timeout) as answer:
+            with ExitStack() as open_now:
+                going = self._http.stream("GET", path.lstrip("/"), params=dict(params), timeout=timeout)
+                try:
+                    answer = open_now.enter_context(going)
+                except _NO_CREDENTIALS as error:
+                    raise self._no_credentials(error) from error
                 if answer.is_error:
                     answer.read()
                     self._refuse("GET", path, answer)
                 yield Lines(answer)
-        except (httpx2.HTTPError, httpx2.StreamError, OSError, RuntimeError) as error:
+        except _NETWORK as error:
             raise self._unreachable(error) from error
 
     def _json(
@@ -244,12 +252,9 @@ class ApiClient:
             answer = self._http.request(
                 method, path.lstrip("/"), params=dict(params or {}), json=body, headers=headers, timeout=timeout
             )  # fmt: skip
-        except ConfigError as error:
-            raise PlatformError(
-                f"context {self.context!r}: its credentials could not be had: {error}",
-                hint=f"`kubectl --context {self.context} get namespaces` should work first",
-            ) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, RuntimeError) as error:
+        except _NO_CREDENTIALS as error:
+            raise self._no_credentials(error) from error
+        except _NETWORK as error:
             raise self._unreachable(error) from error
         if answer.is_error:
             self._refuse(method, path, answer)
@@ -273,6 +278,17 @@ class ApiClient:
                 "docs/kubernetes.md grants them"
             )
         raise ApiError(f"{method} {path}: {said}", code=code, reason=reason, said=said, hint=hint)
+
+    def _no_credentials(self, error: Exception) -> PlatformError:
+        words = (
+            str(error)
+            if isinstance(error, ConfigError | OSError)
+            else f"what it printed is no ExecCredential: {error!r}"
+        )
+        return PlatformError(
+            f"context {self.context!r}: its credentials could not be had: {words}",
+            hint=f"`kubectl --context {self.context} get namespaces` should work first",
+        )
 
     def _unreachable(self, error: Exception) -> Unreachable:
         words = str(error) or type(error).__name__
@@ -307,9 +323,12 @@ def parse_event(line: str) -> tuple[str, Json]:
     Raises
     ------
     ApiError
-        The server ended the watch; code 410 means that it has to begin anew.
+        The server ended the watch, perhaps in the middle of a line; code 410 means that it has to begin anew.
     """
-    event = json.loads(line)
+    try:
+        event = json.loads(line)
+    except ValueError as error:
+        raise ApiError("watch: a line was cut off", code=500, reason="NotJson", said=line[:100]) from error
     kind, thing = str(event.get("type")), event.get("object") or {}
     if kind == "ERROR":
         said = str(thing.get("message", ""))

@@ -5,11 +5,12 @@ Order matters on the way in (what others need comes first) and is reversed on th
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from towtank.errors import PlatformError
+from towtank.errors import PlatformError, RemovalTimeout
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.discovery import CLAIM, LEASE, NAMESPACE, POD, Kinds
@@ -29,6 +30,9 @@ _FIRST = (
     "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", "Secret", "ConfigMap", "PersistentVolume",
     "PersistentVolumeClaim", "NetworkPolicy", "Service",
 )  # fmt: skip
+POLICY_HINT = "a policy of the cluster speaks against it: change what it names, or have it changed"
+_RIGHTS = re.compile(r" cannot \w+ resource |attempting to grant")
+"""What the server says where rights are missing; all else that is forbidden is by admission."""
 _LAST = ("HorizontalPodAutoscaler", "VerticalPodAutoscaler", "PodDisruptionBudget", "Ingress")
 
 
@@ -130,8 +134,10 @@ def refusal(one: Planned, error: ApiError) -> str:
         )
     if error.code == 403 and "quota" in error.said:
         return f"{begin} does not fit into the quota of its namespace: {error.said}"
-    if error.code == 403:
+    if error.code == 403 and _RIGHTS.search(error.said):
         return f"{begin} may not be created: {error.said}; {error.hint}"
+    if error.code == 403 or "denied" in error.said:
+        return f"{begin} was refused: {error.said}; {POLICY_HINT}"
     return f"{begin} was refused: {error.said}"
 
 
@@ -263,7 +269,7 @@ def _wait_gone(
         if found is None or not is_ours(found, token):
             left.pop(0)
         elif time.monotonic() >= until:
-            raise PlatformError(
+            raise RemovalTimeout(
                 f"{found['kind'] if 'kind' in found else left[0]}/{found['metadata']['name']} is still there "
                 f"{format_duration(timeout_s)} after its deletion: {_what_holds(found)}",
                 hint="remove what holds it, then `towtank clean`",

@@ -243,17 +243,26 @@ class KubernetesDeployment:
 
     def events(self) -> Sequence[SystemEvent]:
         """Failures of pods and nodes since it was ready; see `Deployment.events`."""
+        if not self._ending.is_set():
+            self._check_heard()
+        return self._journal.events
+
+    def _check_heard(self) -> None:
+        """Make sure that everything was told that happened to the pods.
+
+        Raises
+        ------
+        PlatformError
+        """
         watcher = self._watchers.get("pods")
-        if watcher is not None and watcher.denied and not self._ending.is_set():
+        if watcher is not None and watcher.denied:
             raise PlatformError(f"pods could not be watched to the end: {watcher.denied}", hint="log in anew")
-        if watcher is not None and not self._ending.is_set() and not watcher.connected(RECONNECT_S):
+        if watcher is not None and not watcher.connected(RECONNECT_S):
             raise PlatformError(
                 f"the API server of context {self._api.context!r} at {self._api.server} is not heard any more",
                 hint="is it up? what happened to the pods meanwhile is not known",
             )
-        if self._lease.lost and not self._ending.is_set():
-            raise PlatformError(self._lease.lost, hint="somebody else cleans up in this namespace")
-        return self._journal.events
+        self._lease.check()
 
     def steps(self) -> Sequence[Step]:
         """Steps of every pod's life, in the order in which they were seen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import msgspec
 import yaml
 from lightkube import ConfigError, KubeConfig
 from lightkube.config.kubeconfig import SingleConfig
+from lightkube.config.models import NameValue, User
 
 from towtank.errors import PlatformError
 from towtank.spelling import nearest_name
 
 DEFAULT_FILE = "~/.kube/config"
+_EXEC_NOW, _EXEC_KNOWN = (f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1"))
 _MOST_NAMED = 12
 
 
@@ -92,4 +95,28 @@ def _chosen(config: KubeConfig, context: str, path: Path) -> SingleConfig:
     chosen = config.get(context_name=context)
     if chosen is None:  # only without a name, which was given
         raise PlatformError(f"the context {context!r} in {path} cannot be used")
-    return chosen
+    return chosen._replace(user=_as_kubectl_reads_it(chosen.user, path.absolute().parent))
+
+
+def _as_kubectl_reads_it(user: User | None, folder: Path) -> User | None:
+    """What lightkube leaves out: relative paths begin at the kubeconfig, and programs that give tokens speak `v1`.
+
+    Such a program is told its version in $KUBERNETES_EXEC_INFO. Of its answer only the token is read, which is in
+    `v1` and `v1beta1` at the same place.
+    """
+    if user is None:
+        return None
+    if user.token_file is not None:
+        user = msgspec.structs.replace(user, token_file=str(folder / Path(user.token_file).expanduser()))
+    if user.exec is None:
+        return user
+    said, command = user.exec.apiVersion, user.exec.command
+    info = {"apiVersion": said, "kind": "ExecCredential", "spec": {"interactive": False}}
+    told = NameValue(name="KUBERNETES_EXEC_INFO", value=json.dumps(info))
+    program = msgspec.structs.replace(
+        user.exec,
+        apiVersion=_EXEC_KNOWN if said == _EXEC_NOW else said,
+        command=str(folder / command) if "/" in command else command,
+        env=[*(user.exec.env or []), told],
+    )
+    return msgspec.structs.replace(user, exec=program)

@@ -63,6 +63,22 @@ class LiveLease:
         self._thread = threading.Thread(target=self._renew, name="towtank-lease", daemon=True)
         self._thread.start()
 
+    def check(self) -> None:
+        """Ask the server once whether the Lease is there still.
+
+        A watch that is open says nothing of that, nor of the server: one that hangs is as silent as one in whose
+        cluster nothing happens.
+
+        Raises
+        ------
+        PlatformError
+            It is gone, or the server is, or it does not let us in any more.
+        """
+        if not self.lost:
+            self._look(self._api.find(LEASE.path(self._namespace, self._name)))
+        if self.lost:
+            raise PlatformError(self.lost, hint="somebody else cleans up in this namespace")
+
     def close(self) -> None:
         """Renew it no longer."""
         self._ending.set()
@@ -92,14 +108,18 @@ class LiveLease:
         path = LEASE.path(self._namespace, self._name)
         while not self._ending.wait(RENEW_EVERY_S):
             with contextlib.suppress(PlatformError):  # the next one may get through; it lasts several rounds
-                found = self._api.find(path)
-                if found is None or (found["metadata"].get("labels") or {}).get(TOKEN) != self._token:
-                    self.lost = (
-                        f"the Lease {self._name} in namespace {self._namespace} was deleted by somebody"
-                    )
+                found = self._look(self._api.find(path))
+                if found is None:
                     return
                 found["spec"]["renewTime"] = self._body()["spec"]["renewTime"]
                 self._api.replace(path, found)
+
+    def _look(self, found: Json | None) -> Json | None:
+        """The Lease that was found if it is ours; if not, it is lost."""
+        if found is not None and (found["metadata"].get("labels") or {}).get(TOKEN) == self._token:
+            return found
+        self.lost = f"the Lease {self._name} in namespace {self._namespace} was deleted by somebody"
+        return None
 
 
 def live_holder(api: ApiClient, lease: Json, *, sleep: Callable[[float], None] = time.sleep) -> str:

@@ -27,6 +27,8 @@ _HOPELESS_IMAGE = re.compile(
     r"|is not present with pull policy",
     re.IGNORECASE,
 )
+_VOLUME = re.compile(r"persistentvolumeclaim|persistent volumes? to bind|volume node affinity", re.IGNORECASE)
+"""What the scheduler says where no node can give a pod its volumes."""
 CRASHES = 3
 """A container that crashed this often before it was ready will go on crashing."""
 
@@ -149,7 +151,8 @@ def trouble(pod: Json) -> Trouble | None:
         return Trouble("evicted", str(status.get("message") or "evicted"))
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
-        return Trouble("unschedulable", str(scheduled.get("message") or scheduled.get("reason")))
+        words = str(scheduled.get("message") or scheduled.get("reason"))
+        return Trouble("volume" if _VOLUME.search(words) else "unschedulable", words)
     for one in containers(pod):
         found = _container_trouble(one)
         if found is not None:

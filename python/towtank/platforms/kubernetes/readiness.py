@@ -10,7 +10,8 @@ from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms.base import Cancelled
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, Json
-from towtank.platforms.kubernetes.discovery import EVENT, POD
+from towtank.platforms.kubernetes.creating import POLICY_HINT
+from towtank.platforms.kubernetes.discovery import CLAIM, EVENT, POD
 from towtank.platforms.kubernetes.pods import Trouble
 from towtank.platforms.kubernetes.workloads import Workload, failure
 from towtank.platforms.output import clean
@@ -41,6 +42,7 @@ _WORDS = {
     ),
     "volume": ("a volume is missing", "is there a StorageClass that provides it?"),
     "quota": ("a quota is in the way", "raise the quota or ask for less"),
+    "refused": ("a policy is in the way", POLICY_HINT),
     "evicted": ("it was evicted", "the node is short of something"),
     "pending": ("it has not started", "raise `ready.timeout`, or look with `kubectl describe pod`"),
 }
@@ -93,7 +95,8 @@ class Waiter:
             refused = next((words for _, thing in things if thing and (words := failure(thing))), "")
             failing_since = (failing_since or now) if refused else None
             if failing_since is not None and now - failing_since >= FAILURE_AFTER_S:
-                raise self._cannot(f"{missing[0]}: its pods are refused: {refused}", "quota")
+                kind = "quota" if "quota" in refused else "refused"
+                raise self._cannot(f"{missing[0]}: its pods are refused: {refused}", kind)
             worst = self._worst()
             hopeless = worst is not None and worst[1].hopeless
             hopeless_since = (hopeless_since or now) if hopeless else None
@@ -144,15 +147,16 @@ class Waiter:
         place = f" on node {node}" if node else ""
         container = f" (container {found.container})" if found.container else ""
         said = f"pod {name}{place}{container}: {_WORDS[found.kind][0]}: {found.words}"
-        return said + self._events_of(pod) + self._last_lines(pod, found)
+        said += self._events("its events", f"involvedObject.uid={pod['metadata']['uid']}")
+        if found.kind == "volume":
+            said += self._events("events of its claims", f"involvedObject.kind={CLAIM.kind}")
+        return said + self._last_lines(pod, found)
 
-    def _events_of(self, pod: Json) -> str:
+    def _events(self, whose: str, selector: str) -> str:
         try:
-            events, _ = self.api.list(
-                EVENT.path(self.namespace), fieldSelector=f"involvedObject.uid={pod['metadata']['uid']}"
-            )
+            events, _ = self.api.list(EVENT.path(self.namespace), fieldSelector=selector)
         except PlatformError as error:
-            return f"\nits events could not be read: {error.message}"
+            return f"\n{whose} could not be read: {error.message}"
         warned = [one for one in events if one.get("type") == "Warning"] or events
         warned.sort(key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""))
         lines = list(
@@ -160,7 +164,7 @@ class Waiter:
                 f"{one.get('reason')}: {clean(str(one.get('message')))}" for one in warned[-MOST_EVENTS:]
             )
         )
-        return "\nits events:\n" + "\n".join(f"  | {line}" for line in lines) if lines else ""
+        return f"\n{whose}:\n" + "\n".join(f"  | {line}" for line in lines) if lines else ""
 
     def _last_lines(self, pod: Json, found: Trouble) -> str:
         if found.kind not in ("crash_loop", "probe_failing"):

@@ -12,6 +12,7 @@ from towtank.report.figures.hops import hops
 from towtank.report.figures.intervals import intervals
 from towtank.report.figures.observed import observed
 from towtank.report.figures.percentiles import percentiles
+from towtank.report.figures.pod_starts import pod_starts
 from towtank.report.figures.timeseries import timeseries
 from towtank.report.model import Figures
 from towtank.report.naming import Names
@@ -41,5 +42,6 @@ def collect(
             observed=tuple(observed(analysis, names)),
             outcomes=outcomes(analysis, names),
             instances=instances(analysis, names),
+            pod_starts=pod_starts(analysis, names),
             hops=hops(analysis, names),
         )
