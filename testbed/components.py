@@ -103,6 +103,9 @@ def _controller_manager(options: Options) -> Component:
         f"--cluster-cidr={POD_RANGE}", "--allocate-node-cidrs=false",
         "--flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins",
         f"--horizontal-pod-autoscaler-sync-period={options.hpa_sync_s}s",
+        # Kubernetes' 30 s and 5 min, shortened with the period: else young pods count as idle for a whole short run.
+        f"--horizontal-pod-autoscaler-initial-readiness-delay={2 * options.hpa_sync_s}s",
+        f"--horizontal-pod-autoscaler-cpu-initialization-period={20 * options.hpa_sync_s}s",
     )  # fmt: skip
 
 

@@ -436,7 +436,11 @@ def sample_analysis() -> ExperimentAnalysis:
         resources=resources,
         ecdf=ecdf,
         percentiles=percentiles,
-        stages=[{"workload": "spike", "name": n, "start_s": a, "end_s": b} for n, a, b, _ in STAGES],
+        stages=[
+            {"treatment_id": t.treatment_id, "workload": "spike", "name": n, "start_s": a, "end_s": b}
+            for t in treatments
+            for n, a, b, _ in STAGES
+        ],
         slo=slo,
         meta=_META,
     )
@@ -572,7 +576,10 @@ def hostile_analysis() -> ExperimentAnalysis:
             replace(c, sentence=planted, reason=planted, method=planted) for c in clean.comparisons
         ),
         findings=tuple(Finding(h, "warning", h, h, (h,)) for h in HOSTILE),
-        stages=[{**s, "name": h, "workload": h} for s, h in zip(clean.stages, HOSTILE, strict=False)],
+        stages=[
+            {**s, "name": HOSTILE[i % len(STAGES)], "workload": HOSTILE[0]}
+            for i, s in enumerate(clean.stages)
+        ],
         meta={
             **clean.meta,
             "experiment": HOSTILE[0],

@@ -393,20 +393,19 @@ def _concat(parts: Sequence[pd.DataFrame], columns: tuple[str, ...]) -> pd.DataF
 
 
 def _stages(plan: Plan, records: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    """Stages of each workload, from the first run that recorded them."""
-    order = {treatment.id: treatment.index for treatment in plan.treatments}
-    known: dict[str, list[dict[str, Any]]] = {}
-    for record in sorted(records, key=lambda r: order.get(r.treatment_id, len(order))):
-        fresh = {stage.workload for stage in record.stages} - known.keys()
-        for stage in record.stages:
-            if stage.workload in fresh:
-                known.setdefault(stage.workload, []).append(
-                    {
-                        "workload": stage.workload, "name": stage.name,
-                        "start_s": stage.start_us / 1e6, "end_s": stage.end_us / 1e6,
-                    }
-                )  # fmt: skip
-    return [stage for stages in known.values() for stage in stages]
+    """Stages of each treatment's first workload, from its first run that recorded them."""
+    found: list[dict[str, Any]] = []
+    for treatment in plan.treatments:
+        mine = (record.stages for record in records if record.treatment_id == treatment.id and record.stages)
+        stages = next(mine, ())
+        found += [
+            {
+                "treatment_id": treatment.id, "workload": stage.workload, "name": stage.name,
+                "start_s": stage.start_us / 1e6, "end_s": stage.end_us / 1e6,
+            }
+            for stage in stages if stage.workload == stages[0].workload
+        ]  # fmt: skip
+    return found
 
 
 def _factorial_names(plan: Plan) -> tuple[str, ...]:

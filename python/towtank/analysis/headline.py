@@ -66,13 +66,20 @@ def headline(
     for pair in pairs:
         family = [c for c in comparisons if c.confirmatory and (c.treatment_id, c.baseline_id) == pair]
         told.append((any(c.verdict != "undecided" for c in family), _pair(family, labels)))
-    if len(told) > MOST_CONTRASTS:
-        decided = [text for known, text in told if known][:MOST_CONTRASTS]
-        rest = len(told) - len(decided)
-        undecided = sum(not known for known, _ in told)
-        more = f"{rest} more contrasts" + (f", {undecided} of them undecided" if undecided else "")
-        return " ".join((*decided, f"{more}, are in the table.")) + collapse
-    return " ".join(text for _, text in told) + collapse
+    return (_shortened(told) if len(told) > MOST_CONTRASTS else " ".join(text for _, text in told)) + collapse
+
+
+def _shortened(told: Sequence[tuple[bool, str]]) -> str:
+    """Tell the first that are decided, and count the rest."""
+    decided = [text for known, text in told if known][:MOST_CONTRASTS]
+    if not decided:
+        every = f"none of {len(told)} contrasts can be told from chance"
+        return f"Undecided: {every}; the table says what each would take."
+    undecided = sum(not known for known, _ in told)
+    more = f"{len(told) - len(decided)} more contrasts" + (
+        f", {undecided} of them undecided" if undecided else ""
+    )
+    return " ".join((*decided, f"{more}, are in the table."))
 
 
 def _pair(family: Sequence[Comparison], labels: dict[str, str]) -> str:

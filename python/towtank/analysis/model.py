@@ -182,7 +182,7 @@ class ExperimentAnalysis:
     percentiles : DataFrame
         treatment_id, percentile, latency_s (pooled; null where it falls among failures).
     stages : list of dict
-        name, start_s, end_s, of the first treatment's workload(s), per workload.
+        treatment_id, workload, name, start_s, end_s, of each treatment's first workload.
     slo : DataFrame
         treatment_id, variable, bound, value, held.
     meta : dict

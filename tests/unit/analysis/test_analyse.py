@@ -90,8 +90,14 @@ def test_tables_for_the_report(planted):
     assert set(planted.ecdf["treatment_id"]) == {"one", "two", "three"}
     assert planted.ecdf.groupby("treatment_id").size().max() <= 400
     assert planted.percentiles.query("treatment_id == 'three'")["latency_s"].isna().any()
-    assert [s["name"] for s in planted.stages] == ["plateau", "spike", "recovery"]
-    assert planted.stages[1] == {"workload": "shop", "name": "spike", "start_s": 1.6, "end_s": 2.4}
+    assert [s["name"] for s in planted.stages] == 2 * ["plateau", "spike", "recovery"]
+    assert planted.stages[1] == {
+        "treatment_id": planted.treatments[0].treatment_id,
+        "workload": "shop",
+        "name": "spike",
+        "start_s": 1.6,
+        "end_s": 2.4,
+    }
     steps = planted.steps.set_index(["treatment_id", "step", "variable"])["mean"]
     assert steps["one", "cpu", "median"] > 2 * steps["one", "read", "median"]
     assert not planted.resources.empty

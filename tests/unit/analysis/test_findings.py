@@ -1,5 +1,7 @@
 """Threats to validity, each from the record that shows it."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -237,6 +239,11 @@ def test_a_check_that_disagrees_is_told():
     assert is_decided(comparisons)
     told = headline(plan, [summary(t.id) for t in plan.treatments], comparisons)
     assert told.endswith("4 more contrasts, are in the table.")
+    unknown = [replace(c, verdict="undecided") for c in comparisons]
+    told = headline(plan, [summary(t.id) for t in plan.treatments], unknown)
+    assert (
+        told == "Undecided: none of 7 contrasts can be told from chance; the table says what each would take."
+    )
 
 
 def test_ranking_refused_is_told():

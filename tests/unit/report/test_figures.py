@@ -195,6 +195,12 @@ def levels(analysis, factors):
     return replace(
         analysis,
         treatments=treatments,
+        stages=[
+            {**stage, "treatment_id": t.treatment_id}
+            for i, t in enumerate(treatments)
+            for stage in analysis.stages
+            if stage["treatment_id"] == origin[i % 3]
+        ],
         comparisons=(),
         ecdf=spread(analysis.ecdf),
         percentiles=spread(analysis.percentiles),
@@ -211,6 +217,26 @@ def test_several_factors_become_panels_with_one_colour_per_deployment():
     assert [f.id for f in model.figures if f.id.startswith("timeseries")] == ["timeseries-1", "timeseries-2"]
     for name in ("ecdf", "percentiles", "timeseries-1"):
         assert "<svg" in svg(figure(model, name), narrow=True)
+
+
+def test_stages_are_those_of_the_treatments_that_are_drawn():
+    """Each workload has stages of its own; what one figure's treatments do not share is not shaded."""
+    factors = [{"users": u, "deployment": d} for u in (25, 50) for d in ("nfs", "ceph")]
+    sample = levels(sample_analysis(), factors)
+    others = [
+        {**stage, "name": "steady"} if stage["treatment_id"] in ("t2", "t3") else stage
+        for stage in sample.stages
+    ]
+    first, second = (
+        figure(report.build(replace(sample, stages=others)), name).datasets["stages"]
+        for name in ("timeseries-1", "timeseries-2")
+    )
+    assert [stage["name"] for stage in first] == [
+        s["name"] for s in sample.stages if s["treatment_id"] == "t0"
+    ]
+    assert {stage["name"] for stage in second} == {"steady"}
+    mixed = [{**stage, "end_s": 99.0} if stage["treatment_id"] == "t2" else stage for stage in sample.stages]
+    assert figure(report.build(replace(sample, stages=mixed)), "timeseries-2").datasets["stages"] == []
 
 
 def test_many_treatments_stay_legible():

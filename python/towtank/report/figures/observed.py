@@ -69,7 +69,7 @@ def _grid(
     metrics = sorted(set(mine.variable))
     rows = {metric: f"metric-{number}" for number, metric in enumerate(metrics)}
     metric_of = {row: metric for metric, row in rows.items()}
-    stages = timeseries.stages_of(analysis)
+    stages = timeseries.stages_of(analysis, group)
     end_s = max([float(mine.end_s.max()), *(float(s["end"]) for s in stages)])
     faults = timeseries.faults_of(analysis, names, group, end_s)
     spans = {rows[metric]: _span(mine[mine.variable == metric]) for metric in metrics}

@@ -68,7 +68,7 @@ def _grid(
     if not rows:
         return None
     domains = {r: _domain(mine, r) for r in rows}
-    stages = stages_of(analysis)
+    stages = stages_of(analysis, group)
     end_s = max([float(mine.end_s.max()), *(s["end"] for s in stages)])
     faults = faults_of(analysis, names, group, end_s)
     plots = [
@@ -199,15 +199,22 @@ def _say(variable: str, value: float) -> str:
     return show(known(_MEANS.get(variable, variable)), value)
 
 
-def stages_of(analysis: ExperimentAnalysis) -> list[dict[str, Any]]:
-    """Stages of the first workload; every other one is shaded."""
-    first = analysis.stages[0].get("workload") if analysis.stages else None
-    mine = [s for s in analysis.stages if s.get("workload") == first]
+def stages_of(analysis: ExperimentAnalysis, group: tuple[Named, ...]) -> list[dict[str, Any]]:
+    """Stages that all treatments of a group have; every other one is shaded. None where they differ."""
+    kept = {
+        tuple(
+            (str(stage.get("name") or ""), float(stage["start_s"]), float(stage["end_s"]))
+            for stage in analysis.stages
+            if stage["treatment_id"] == named.id
+        )
+        for named in group
+    }
+    if len(kept) != 1:
+        return []
     found = []
-    for number, stage in enumerate(mine[:MAX_STAGES]):
-        start, end = float(stage["start_s"]), float(stage["end_s"])
-        name = shorten(clean(stage.get("name") or f"stage {number + 1}"), 22)
-        values = (number, name, start, end, (start + end) / 2, number % 2)
+    for number, (name, start, end) in enumerate(kept.pop()[:MAX_STAGES]):
+        shown = shorten(clean(name or f"stage {number + 1}"), 22)
+        values = (number, shown, start, end, (start + end) / 2, number % 2)
         found.append(dict(zip(STAGE_COLUMNS, values, strict=True)))
     return found
 
