@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from towtank.analysis.self_times import RequestTimes, Work, take_apart
 from towtank.analysis.tables import step_label
-from towtank.store.results import RunFolder
+from towtank.store.run_folder import RunFolder
 from towtank.store.traced import Shares, traced_requests
 
 COLUMNS = ("treatment_id", "step", "group", "percentile", "requests", "latency_s", "kind", "service", "name",

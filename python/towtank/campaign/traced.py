@@ -5,7 +5,7 @@ from __future__ import annotations
 from towtank.design.journey_shape import trace_shares
 from towtank.design.model import TreatmentSpec
 from towtank.store import RunWriter
-from towtank.store.results import RunFolder
+from towtank.store.run_folder import RunFolder
 from towtank.store.traced import traced_requests
 from towtank.telemetry.base import TracedRequest
 

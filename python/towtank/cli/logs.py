@@ -57,8 +57,8 @@ def _open(run: Path, instances: tuple[str, ...]) -> tuple[int, list[TimedLog], l
     """Zero of the run clock, the logs that can be searched, and names of those that cannot."""
     from towtank.errors import ResultsError
     from towtank.spelling import nearest_name
+    from towtank.store.locating import find_run
     from towtank.store.log_lines import timed_logs
-    from towtank.store.results import find_run
 
     folder = find_run(run)
     clock = folder.record.clock

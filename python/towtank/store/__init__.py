@@ -6,7 +6,9 @@ folder and completes it; `Results` reads a folder, whole or damaged; `Database` 
 
 from towtank.store.database import Database, Rows, out_of_memory
 from towtank.store.layout import ResultsLayout, RunLayout
-from towtank.store.results import Damage, Results, RunFolder, locate
+from towtank.store.locating import locate
+from towtank.store.results import Damage, Results
+from towtank.store.run_folder import RunFolder
 from towtank.store.run_record import RunRecord
 from towtank.store.writer import RunWriter, create_results, write_plan
 

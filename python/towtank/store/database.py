@@ -25,7 +25,9 @@ from towtank.store import engine_log, schemas, trace_ids
 from towtank.store.duck import DEFAULT_THREADS, connect
 from towtank.store.files import explained, pattern_free
 from towtank.store.guard import check_reads_only
-from towtank.store.results import Damage, Results, RunFolder, check_parquet, read_stream
+from towtank.store.kept_tables import check_parquet, read_stream
+from towtank.store.results import Damage, Results
+from towtank.store.run_folder import RunFolder
 from towtank.store.runs_table import runs_table
 from towtank.store.views import VIEWS
 

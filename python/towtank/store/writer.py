@@ -21,8 +21,9 @@ from towtank.errors import ResultsError
 from towtank.sensitive import mask_yaml
 from towtank.store import count_tables, engine_log, schemas
 from towtank.store.files import explained, replacing, spill_folder, sync, write_bytes, write_json
+from towtank.store.kept_tables import read_stream
 from towtank.store.layout import ResultsLayout, RunLayout, run_id
-from towtank.store.results import Results, read_stream
+from towtank.store.results import Results
 from towtank.store.run_record import RunRecord
 
 if TYPE_CHECKING:
