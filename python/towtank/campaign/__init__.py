@@ -6,8 +6,9 @@
 
 from towtank.campaign.campaign import Outcome, run_campaign
 from towtank.campaign.progress import Display, Plain, Quiet, Rich, choose_display
+from towtank.campaign.reasons import REASONS
 from towtank.campaign.stopping import StopRequest
-from towtank.campaign.validity import REASONS, Observation, judge
+from towtank.campaign.validity import Observation, judge
 
 __all__ = [
     "REASONS",

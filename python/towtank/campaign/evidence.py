@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from towtank.campaign import machine
-from towtank.campaign.validity import EVENT_KINDS, REASONS, Observation
+from towtank.campaign.reasons import EVENT_KINDS, REASONS
+from towtank.campaign.validity import Observation
 from towtank.design.journey_shape import fewest_requests, makes_one_request
 from towtank.design.model import OpenLoad, Workload
 from towtank.faults.agenda import Inflicted

@@ -58,7 +58,7 @@ class Target:
 class SystemEvent:
     """Something that happened to the deployment: the *system* axis of validity.
 
-    `kind` is one of the names in `campaign.validity`: crashed, exited, oom_killed, restarted …
+    `kind` is one of the names in `campaign.reasons`: crashed, exited, oom_killed, restarted …
     """
 
     t_ns: int

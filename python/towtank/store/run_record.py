@@ -17,7 +17,7 @@ class Record(BaseModel):
 
 
 class Reason(Record):
-    """Why a run is not valid or not intact; names and thresholds come from campaign.validity.
+    """Why a run is not valid or not intact; names and thresholds come from campaign.reasons.
 
     `severe` says that this reason alone makes a run invalid or collapsed; else it makes it suspect or degraded.
     """

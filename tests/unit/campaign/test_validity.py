@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towtank.campaign import REASONS, Observation, judge
-from towtank.campaign.validity import EVENT_KINDS, show_value
+from towtank.campaign.reasons import EVENT_KINDS, show_value
 
 
 def test_nothing_observed_is_valid_and_intact():
