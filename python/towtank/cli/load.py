@@ -91,7 +91,8 @@ def load(
     Takes hey's flags. Every request is kept and counted: failures are in the percentiles, where they belong. The exit
     code is 0 when the load was carried out, whatever the target answered, even nothing.
     """
-    from towtank.load.adhoc import AdhocLoad, headers_from
+    from towtank.load.adhoc import AdhocLoad
+    from towtank.load.adhoc_headers import headers_from
     from towtank.units import parse_duration, parse_rate
 
     if o not in (None, "", "csv"):
@@ -202,7 +203,7 @@ def _drive(asked: AdhocLoad, build: EngineBuild, layout: RunLayout, *, as_csv: b
 
     from towtank.campaign import StopRequest, machine
     from towtank.campaign.seen import Seen
-    from towtank.load.adhoc import refusal
+    from towtank.load.adhoc_options import refusal
     from towtank.load.engine import EngineProcess, JobRefused
     from towtank.load.job import masked
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import math
-import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-import towtank
 from towtank.design.load_shape import LONGEST_S as MOST_DURATION_S
 from towtank.design.model import ClosedLoad, Generator, Journey, OpenLoad, Request, Workload
 from towtank.design.request_model import Body
+from towtank.load.adhoc_headers import authorization, proxy_of
+from towtank.load.adhoc_options import made
 from towtank.load.adhoc_url import Address, AdhocError, read_address, shown
 from towtank.load.job import JobRequest, build_job
 from towtank.platforms.base import Instance, Target
@@ -41,29 +40,6 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TARGET, WORKLOAD = "target", "load"
 """What the only target and the only workload are called in the job."""
 _TEMPLATE_MARKS = ("{{", "{%", "{#")
-_HOST = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
-_OPTION_OF = (
-    (re.compile(r"\.headers\.(.+)"), r"the header \1"),
-    (re.compile(r"\.proxy\b.*"), "-x"),
-    (re.compile(r"\.ca_file"), "--cacert"),
-    (re.compile(r"\.cert_file"), "--cert"),
-    (re.compile(r"\.key_file"), "--key"),
-    (re.compile(r"\.protocol"), "-h2"),
-    (re.compile(r"\.(?:url|path)"), "the URL"),
-    (re.compile(r"\.body"), "the body"),
-    (re.compile(r"\.load\b.*"), "the load that -n, -c, -q, -z and --rate ask for"),
-    (re.compile(r"\.threads"), "-cpus"),
-    (re.compile(r"\.timeout_us"), "-t"),
-)
-"""End of a path in the job → what the user wrote it as."""
-_OPTION_OF_FIELD = {
-    "users": "-c", "max_in_flight": "-c", "iterations": "-n", "max_arrivals": "-n", "max_rate_per_user": "-q",
-    "rate": "--rate", "duration": "-z", "threads": "-cpus", "timeout": "-t", "graceful": "-t", "path": "the URL",
-    "headers": "-H", "body": "the body", "method": "-m", "proxy": "-x", "host": "the host of the URL", "tls": "TLS",
-}  # fmt: skip
-"""Field of the experiment's model → what the user wrote it as."""
-
-Part = TypeVar("Part", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -138,19 +114,19 @@ class AdhocLoad:
         address = self._address()
         self._check_numbers()
         text = str if self.templates else _literal
-        headers = {**_authorization(address.user), **self.headers}
+        headers = {**authorization(address.user), **self.headers}
         headers = {name: text(value) for name, value in headers.items()}
         if self.method not in METHODS:
             raise AdhocError(f"-m {self.method!r}: allowed is one of {', '.join(METHODS)}")
-        request = _made(
+        request = made(
             Request, name="request", method=self.method, path="/" + text(address.path.removeprefix("/")),
             headers=headers, body=self._body(text), redirects=self.redirects,
         )  # fmt: skip
         load = self._open() if self.rate_per_s is not None else self._closed()
-        return _made(
+        return made(
             Workload,
             load=load,
-            journey=_made(Journey, steps=(request,), cookies=False),
+            journey=made(Journey, steps=(request,), cookies=False),
             timeout=f"{self.longest_s}s",
             connections={} if self.keepalive else {"policy": "new"},
         )
@@ -198,7 +174,7 @@ class AdhocLoad:
     def job(self, output: Path, run_id: str = "adhoc") -> dict[str, Any]:
         """The engine's job; its records go to `output`."""
         target = Target(TARGET, (Instance(TARGET, self.base),), transport=self.transport())
-        generator = _made(Generator, threads=self.threads)
+        generator = made(Generator, threads=self.threads)
         return build_job(
             JobRequest(run_id, self.seed, output, {WORKLOAD: self.workload()}, {TARGET: target}, generator)
         )
@@ -219,7 +195,7 @@ class AdhocLoad:
             other = "https" if is_https else "-x"
             raise AdhocError(f"--unix-socket and {other} exclude each other")
         protocol = ("auto" if is_https else "http2") if self.http2 else "http1"
-        proxy = None if self.proxy is None else _proxy(self.proxy)
+        proxy = None if self.proxy is None else proxy_of(self.proxy)
         host = urlsplit(base).netloc if self.unix_socket is not None else None
         try:
             return Transport.model_validate(
@@ -272,13 +248,13 @@ class AdhocLoad:
             "max_rate_per_user": self.rate_per_user_per_s,
         }
         if self.duration_s is not None:
-            return _made(ClosedLoad, **known, duration=f"{self.duration_s}s")
+            return made(ClosedLoad, **known, duration=f"{self.duration_s}s")
         if requests < users:
             raise AdhocError(
                 f"-n {requests} is less than -c {users}: each worker sends at least one request",
                 hint="lower -c or raise -n",
             )
-        return _made(ClosedLoad, **known, iterations=requests, duration=f"{LONGEST_S}s")
+        return made(ClosedLoad, **known, iterations=requests, duration=f"{LONGEST_S}s")
 
     def _open(self) -> OpenLoad:
         rate = self.rate_per_s or 0.0
@@ -292,7 +268,7 @@ class AdhocLoad:
         if self.rate_per_user_per_s is not None:
             raise AdhocError("-q bounds workers, but with --rate there are none", hint="leave -q away")
         most = self.requests if self.duration_s is None else None
-        return _made(
+        return made(
             OpenLoad,
             model="open",
             rate=rate,
@@ -320,87 +296,6 @@ class AdhocLoad:
 
     def _address(self) -> Address:
         return read_address(self.url)
-
-
-def _made(model: type[Part], /, **values: object) -> Part:
-    """Make a part of the job; what its model refuses is said as the option that it came from."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = next((str(key) for key in first["loc"] if str(key) in _OPTION_OF_FIELD), "")
-        words = first["msg"].removeprefix("Value error, ")
-        given = "" if isinstance(first["input"], dict) else f" {str(first['input'])[:80]!r}"
-        raise AdhocError(
-            f"{_OPTION_OF_FIELD.get(field, 'this load')}{given} cannot be used: {words}"
-        ) from error
-
-
-def headers_from(
-    lines: list[str], *, accept: str | None, content_type: str | None, basic: str | None, host: str | None,
-    compression: bool, has_body: bool, user_agent: str | None = None,
-) -> dict[str, str]:  # fmt: skip
-    """Headers as hey sends them: an option of its own wins over -H, but for -T; of a repeated name the last counts.
-
-    Raises
-    ------
-    AdhocError
-        A line is not ``Name: value``, or a name of a host is none.
-    """
-    headers = {"user-agent": f"towtank/{towtank.__version__}"}
-    if compression:
-        headers["accept-encoding"] = "gzip"
-    if has_body or content_type:
-        headers["content-type"] = content_type or "text/html"
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            raise AdhocError(f'-H {line!r} is not a header; allowed is -H "Name: value"')
-        headers[name.strip().lower()] = value.strip()
-    own = {"accept": accept, "host": host, "user-agent": user_agent, **_basic(basic)}
-    headers |= {name: value for name, value in own.items() if value}  # as in hey, an empty one is none
-    if "host" in headers and not _HOST.fullmatch(headers["host"]):
-        raise AdhocError(
-            f"-host {headers['host']!r}: this is no name of a host; allowed is HOST or HOST:PORT, "
-            "of letters, digits and . - _ : [ ]"
-        )
-    return headers
-
-
-def _proxy(given: str) -> dict[str, Any]:
-    """Where -x leads to; a user in it is told to an HTTP proxy, as hey does."""
-    url = given if "://" in given else f"http://{given}"
-    scheme, _, rest = url.partition("://")
-    user, at, place = rest.rpartition("@")
-    if scheme != "http" or not at:
-        return {"url": url}
-    name, _, password = user.partition(":")
-    authorization = _authorization(f"{unquote(name)}:{unquote(password)}")["authorization"]
-    return {"url": f"{scheme}://{place}", "headers": {"proxy-authorization": authorization}}
-
-
-def _basic(given: str | None) -> dict[str, str]:
-    """What -a asks for."""
-    if given and ":" not in given:
-        raise AdhocError("-a wants user:password")
-    return _authorization(given)
-
-
-def _authorization(user: str | None) -> dict[str, str]:
-    """Header of basic authentication."""
-    return {"authorization": "Basic " + base64.b64encode(user.encode()).decode()} if user else {}
-
-
-def refusal(problems: Sequence[str]) -> AdhocError:
-    """Say why the engine refuses a job in the words of who asked for the load, who never saw the job."""
-    for problem in problems:
-        path, colon, words = problem.partition(": ")
-        if colon and path.startswith("$"):
-            for pattern, option in _OPTION_OF:
-                if match := pattern.search(path):
-                    return AdhocError(f"{match.expand(option)} cannot be used: {words}")
-            return AdhocError(f"this load cannot be driven: {words}")
-    return AdhocError(f"this load cannot be driven: {'; '.join(problems) or 'the engine does not say why'}")
 
 
 def _literal(text: str) -> str:

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towtank.load.adhoc import AdhocError, AdhocLoad, headers_from, refusal
+from towtank.load.adhoc import AdhocError, AdhocLoad
+from towtank.load.adhoc_headers import headers_from
+from towtank.load.adhoc_options import refusal
 from towtank.load.summary import CSV_HEADER, Summary, render, summarise, write_csv
 from towtank.platforms.transport import Tls
 
