@@ -27,7 +27,8 @@ from towtank.drivers import DriveContext, Launch, registry
 from towtank.errors import DriverError, ForeignFileError, PlatformError, ResultsError
 from towtank.load.importers import Note, open_file
 from towtank.platforms.base import Cancelled, Target
-from towtank.platforms.guard import Exited, Guard, SpawnRequest
+from towtank.platforms.guard import Guard
+from towtank.platforms.guard_messages import Exited, SpawnRequest
 from towtank.platforms.output import tail
 from towtank.store.foreign import Kept, write_requests
 from towtank.store.run_record import Window

@@ -18,17 +18,16 @@ from towtank.design.factors import Levels
 from towtank.design.fault_section import check_faults
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
-from towtank.design.journey import requests_of
-from towtank.design.load_shape import duration_s, measured_s
-from towtank.design.model import Fault, Feed, Fixture, Generator, Reset, TreatmentSpec, Workload
+from towtank.design.load_shape import duration_s
+from towtank.design.model import Fault, Fixture, Generator, Reset, TreatmentSpec, Workload
 from towtank.design.named_files import NamedFiles
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
-from towtank.design.problems import Problems, listing, nearest
+from towtank.design.problems import Problems
 from towtank.design.run_sections import SECTIONS
-from towtank.design.tree import UNKNOWN, Entry, Mapping, Node, Scalar, Sequence
+from towtank.design.together import check_side_by_side, check_together
+from towtank.design.tree import UNKNOWN, Entry, Mapping, Node, Scalar
 from towtank.design.validation import Path, joined
 from towtank.design.workload_section import Driven, read_workload
-from towtank.units import format_duration
 
 SIDE_BY_SIDE = "+"
 """Between the names of workloads that are driven at the same time."""
@@ -103,7 +102,7 @@ class Sections:
         found = {name: one for name, one in driven.items() if one is not None}
         fits = [self._fits(parts.deployment, name, deployment, one) for name, one in found.items()]
         workloads = {name: one.model for name, one in found.items() if one.model is not None}
-        beside = self._check_side_by_side({name: found[name] for name in workloads})
+        beside = check_side_by_side(self._context, {name: found[name] for name in workloads})
         fixtures = self.fixtures(values)
         options = self.options(values)
         if len(workloads) < len(driven) or not beside:
@@ -286,51 +285,6 @@ class Sections:
 
     # --- what must fit together ---
 
-    def _check_windows(self, workloads: MappingType[str, Workload]) -> None:
-        """What is measured is the time in which all of them are."""
-        if len(workloads) < 2:
-            return
-        windows = {name: measured_s(workload.load) for name, workload in workloads.items()}
-        late = max(windows, key=lambda name: windows[name][0])
-        short = min(windows, key=lambda name: windows[name][1])
-        if late != short and windows[late][0] >= windows[short][1]:
-            path: Path = ("workloads", late, "load")
-            self._context.problems.add(
-                self._context.holder(path),
-                joined(path),
-                f"it is measured {_window(windows[late])}, and {short!r}, which is driven at the same time, "
-                f"{_window(windows[short])}: there is no time in which both are measured",
-                "shorten the warm-up, or let the other load last longer",
-            )
-
-    def _check_side_by_side(self, workloads: MappingType[str, Driven]) -> bool:
-        """The engine drives all of them; feeds of workloads that run at the same time share their names."""
-        before = len(self._context.problems)
-        self._check_windows({n: w.model for n, w in workloads.items() if isinstance(w.model, Workload)})
-        holders: dict[str, tuple[str, Feed]] = {}
-        for name, one in workloads.items():
-            if isinstance(one.model, ForeignWorkload):
-                if len(workloads) > 1:
-                    self._context.problems.add(
-                        self._context.holder(("workloads", name)),
-                        joined(("workloads", name, "driver")),
-                        f"{one.model.driver} drives this workload, so nothing can be driven beside it",
-                        "put both into one script, or let the engine drive both",
-                    )
-                continue
-            feeds = one.model.feeds if one.model is not None else {}
-            for feed, rows in feeds.items():
-                first, known = holders.setdefault(feed, (name, rows))
-                if known != rows:
-                    path: Path = ("workloads", name, "feeds", feed)
-                    self._context.problems.add(
-                        self._context.holder(path),
-                        joined(path),
-                        f"workload {first!r}, which is driven at the same time, has another feed {feed!r}",
-                        "give one of them another name",
-                    )
-        return len(self._context.problems) == before
-
     def _check_faults(
         self,
         faults: tuple[Fault, ...],
@@ -358,45 +312,6 @@ class Sections:
         if key not in self._done:
             before = len(self._context.problems)
             if deployment is not None and deployment.is_exact:
-                self._check_together(name, driven, deployment, workload)
+                check_together(self._context, name, driven, deployment, workload)
             self._done[key] = len(self._context.problems) == before
         return bool(self._done[key])
-
-    def _check_together(self, name: str, driven: str, deployment: Deployed, workload: Driven) -> None:
-        journey = workload.node.get("journey")
-        if not isinstance(journey, Mapping):
-            return
-        known = deployment.target_names()
-        rotate = workload.node.get("rotate")
-        for index, target in enumerate(rotate.items if isinstance(rotate, Sequence) else ()):
-            self._check_known(target, ("workloads", driven, "rotate", index), name, known)
-        rotates = rotate is not None or not workload.says("rotate")
-        for request, here in requests_of(journey, ("workloads", driven, "journey")):
-            if workload.is_sound(here) and (not rotates or request.get("target") is not None):
-                self._check_target(request, here, name, known)
-
-    def _check_target(self, request: Mapping, path: Path, deployment: str, known: tuple[str, ...]) -> None:
-        target = request.get("target")
-        if not isinstance(target, Scalar) or target.value is None:
-            if len(known) != 1:
-                self._context.problems.add(
-                    request.place,
-                    joined((*path, "target")),
-                    f"deployment {deployment!r} has several targets; the step must name one of {listing(known)}",
-                )
-        else:
-            self._check_known(target, (*path, "target"), deployment, known)
-
-    def _check_known(self, target: Node, path: Path, deployment: str, known: tuple[str, ...]) -> None:
-        if isinstance(target, Scalar) and target.text not in known:
-            self._context.problems.add(
-                target.place,
-                joined(path),
-                f"deployment {deployment!r} has no target {target.text!r}; it has {listing(known)}",
-                nearest(target.text, known),
-            )
-
-
-def _window(measured: tuple[float, float]) -> str:
-    start, end = measured
-    return f"from {format_duration(start)} to {format_duration(end)}"

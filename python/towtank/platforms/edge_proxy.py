@@ -20,7 +20,8 @@ import httpx
 
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext, Edge, EdgeTrouble, Undo
-from towtank.platforms.guard import Guard, SpawnRequest
+from towtank.platforms.guard import Guard
+from towtank.platforms.guard_messages import SpawnRequest
 from towtank.platforms.launch import Planned, inherited
 from towtank.platforms.ports import LOOPBACK, Reservation, reserve_free
 

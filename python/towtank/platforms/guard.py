@@ -12,12 +12,12 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any, Self, TypeVar
+from typing import IO, Any, TypeVar
 
 from towtank.errors import PlatformError
+from towtank.platforms.guard_messages import Exited, GuardReady, Heard, Spawned, SpawnRequest
 
 ANSWER_TIMEOUT_S = 10.0
 """A guard answers within milliseconds; ten seconds are those of a machine that swaps."""
@@ -26,85 +26,6 @@ CLOSE_TIMEOUT_S = 15.0
 SWEEP_TIMEOUT_S = 60.0
 _STDERR_LINES = 20
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class SpawnRequest:
-    """One process to start; fields as in the protocol."""
-
-    id: str
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    cwd: Path
-    log: Path
-    log_limit_bytes: int
-    grace_ms: int
-    cpu_cores: float | None = None
-    memory_bytes: int | None = None
-    cpus: Sequence[int] | None = None
-    nice: int | None = None
-
-    def command(self) -> dict[str, Any]:
-        """As one command of the protocol."""
-        fields = {**vars(self), "cwd": str(self.cwd), "log": str(self.log)}
-        return {"cmd": "spawn", **fields}
-
-
-@dataclass(frozen=True)
-class GuardReady:
-    """Who the guard is, and what it can do here."""
-
-    pid: int
-    start_ticks: int
-    cgroup: str
-    note: str
-
-
-@dataclass(frozen=True)
-class Spawned:
-    """A process that was started; `limits` says "applied" or why not, per limit asked for."""
-
-    id: str
-    pid: int
-    start_ticks: int
-    cgroup: tuple[Path, ...]
-    limits: Mapping[str, str | None]
-
-
-@dataclass(frozen=True)
-class Exited:
-    """An instance that is gone with all its processes."""
-
-    id: str
-    pid: int
-    code: int | None
-    signal: int | None
-    oom_killed: bool
-    t_ns: int
-    log_bytes: int
-    log_kept_bytes: int
-    descendants_killed: int
-    expected: bool
-
-    @classmethod
-    def read(cls, event: Mapping[str, Any]) -> Self:
-        """Take what is known from an event; a newer guard may say more."""
-        return cls(**{name: event[name] for name in cls.__dataclass_fields__})
-
-
-@dataclass
-class _Heard:
-    """What the reader thread has heard; guarded by `Guard._changed`."""
-
-    ready: GuardReady | None = None
-    spawned: dict[str, Spawned] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    exits: list[Exited] = field(default_factory=list)
-    running: set[str] = field(default_factory=set)
-    statuses: int = 0
-    status: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
-    closed: bool = False
 
 
 class Guard:
@@ -131,7 +52,7 @@ class Guard:
         self._changed = threading.Condition()
         self._requests = threading.Lock()
         self._writing = threading.Lock()
-        self._heard = _Heard()
+        self._heard = Heard()
         self._stderr: deque[str] = deque(maxlen=_STDERR_LINES)
 
     def start(self) -> GuardReady:
@@ -192,7 +113,7 @@ class Guard:
                 known_errors = len(self._heard.errors)
             self._send(request.command())
 
-            def answer(heard: _Heard) -> tuple[Spawned | None, str] | None:
+            def answer(heard: Heard) -> tuple[Spawned | None, str] | None:
                 if request.id in heard.spawned:
                     return heard.spawned[request.id], ""
                 refused = heard.failed.get(request.id) or "; ".join(heard.errors[known_errors:])
@@ -289,7 +210,7 @@ class Guard:
         except (OSError, ValueError) as error:
             raise self.death() from error
 
-    def _wait(self, find: Callable[[_Heard], _T | None], silence: str) -> _T:
+    def _wait(self, find: Callable[[Heard], _T | None], silence: str) -> _T:
         """Wait until something was heard; `find` gives something true then."""
         until = time.monotonic() + ANSWER_TIMEOUT_S
         with self._changed:
@@ -311,7 +232,9 @@ class Guard:
             for line in stdout:
                 try:
                     event = json.loads(line)
-                    ended = self._hear(event)
+                    with self._changed:
+                        ended = self._heard.take(event)
+                        self._changed.notify_all()
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
                     with self._changed:
                         self._heard.errors.append(f"an event that is none: {line.strip()[:200]!r} ({error})")
@@ -325,36 +248,6 @@ class Guard:
             with self._changed:
                 self._heard.closed = True
                 self._changed.notify_all()
-
-    def _hear(self, event: Mapping[str, Any]) -> Exited | None:
-        """Take one event in; events of a newer guard are ignored."""
-        ended = None
-        with self._changed:
-            heard = self._heard
-            match event["event"]:
-                case "ready":
-                    heard.ready = GuardReady(
-                        event["pid"], event["start_ticks"], event["cgroup"], event.get("note") or ""
-                    )
-                case "spawned":
-                    heard.spawned[event["id"]] = Spawned(
-                        event["id"], event["pid"], event["start_ticks"],
-                        tuple(Path(p) for p in event.get("cgroup") or ()), dict(event.get("limits") or {}),
-                    )  # fmt: skip
-                    heard.running.add(event["id"])
-                case "spawn_failed":
-                    heard.failed[event["id"]] = event.get("message") or "no reason was given"
-                case "exited":
-                    ended = Exited.read(event)
-                    heard.exits.append(ended)
-                    heard.running.discard(ended.id)
-                case "status":
-                    heard.status = event["instances"]
-                    heard.statuses += 1
-                case "error":
-                    heard.errors.append(event["message"])
-            self._changed.notify_all()
-        return ended
 
     def _collect(self, stderr: IO[str]) -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from towtank.errors import PlatformError
 from towtank.platforms import placeholders
 from towtank.platforms.base import DeployContext
-from towtank.platforms.guard import SpawnRequest
+from towtank.platforms.guard_messages import SpawnRequest
 from towtank.platforms.local_config import Component
 from towtank.platforms.masking import Secrets
 from towtank.platforms.ports import LOOPBACK, Reservation, reserve_fixed, reserve_free

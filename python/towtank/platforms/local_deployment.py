@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import threading
 import time
@@ -29,7 +28,8 @@ from towtank.platforms.base import (
 )
 from towtank.platforms.cpu_quota import CpuQuota
 from towtank.platforms.edge_proxy import EdgeProxy
-from towtank.platforms.guard import Exited, Guard, GuardReady, Spawned
+from towtank.platforms.guard import Guard
+from towtank.platforms.guard_messages import Exited, GuardReady, Spawned
 from towtank.platforms.launch import INHERITED_VARIABLES, Launch, plan_instances, prepare, release
 from towtank.platforms.local_config import LocalConfig
 from towtank.platforms.masking import Secrets
@@ -38,7 +38,6 @@ from towtank.units import format_duration
 
 PORT_ATTEMPTS = 4
 """How often a deployment is started on other ports when somebody else was faster to a free one."""
-_PORT_TAKEN = re.compile(rb"EADDRINUSE|address (?:is )?already in use|errno 98|os error 98", re.IGNORECASE)
 _STOP_MARGIN_S = 10.0
 
 
@@ -196,12 +195,7 @@ class LocalDeployment:
     def _lost_its_port(self, launch: Launch) -> bool:
         if launch.planned.component.port is not None or self._port_attempts >= PORT_ATTEMPTS:
             return False
-        try:
-            with launch.request.log.open("rb") as file:
-                file.seek(self._log_start[launch.request.id])
-                return bool(_PORT_TAKEN.search(file.read()))
-        except OSError:
-            return False
+        return output.says_port_taken(launch.request.log, after=self._log_start[launch.request.id])
 
     def _start_on_other_ports(self, cancelled: Cancelled) -> None:
         for name in self._guard.running():
@@ -374,7 +368,8 @@ class LocalDeployment:
                 for launch in self._launches:
                     with contextlib.suppress(OSError):
                         self._secrets.mask_file(launch.request.log)
-                self._removed = tuple(self._log_files())
+                requests = [launch.request for launch in self._launches]
+                self._removed = tuple(facts.log_files(requests, self._guard.exits()))
             return self._removed
 
     def _end(self) -> None:
@@ -392,16 +387,3 @@ class LocalDeployment:
             self._guard.wait_ended(grace_s + _STOP_MARGIN_S)
         if not self._guard.close(grace_s=grace_s):
             guards.sweep(self._binary, self._context.token)
-
-    def _log_files(self) -> list[LogFile]:
-        """Count what was written in all starts: a log is continued, not begun anew."""
-        found = []
-        for launch in self._launches:
-            name, path = launch.request.id, launch.request.log
-            ends = [ended for ended in self._guard.exits() if ended.id == name]
-            if ends:
-                written, kept = sum(e.log_bytes for e in ends), sum(e.log_kept_bytes for e in ends)
-            else:  # the guard was killed and took its counts along
-                written = kept = path.stat().st_size if path.exists() else 0
-            found.append(LogFile(name, path, written, kept))
-        return found

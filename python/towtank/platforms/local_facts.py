@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal as signals
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from towtank.platforms.base import SystemEvent
-from towtank.platforms.guard import Exited, Spawned
+from towtank.platforms.base import LogFile, SystemEvent
+from towtank.platforms.guard_messages import Exited, Spawned, SpawnRequest
 from towtank.platforms.launch import Launch
 from towtank.units import format_bytes
 
@@ -88,3 +89,16 @@ def describe(launch: Launch, spawned: Spawned | None) -> dict[str, Any]:
         "limits": limits,
         "log": request.log.name,
     }
+
+
+def log_files(started: Iterable[SpawnRequest], exits: Sequence[Exited]) -> list[LogFile]:
+    """What every instance wrote in all its starts: a log is continued, not begun anew."""
+    found = []
+    for request in started:
+        ends = [ended for ended in exits if ended.id == request.id]
+        if ends:
+            written, kept = sum(e.log_bytes for e in ends), sum(e.log_kept_bytes for e in ends)
+        else:  # the guard was killed and took its counts along
+            written = kept = request.log.stat().st_size if request.log.exists() else 0
+        found.append(LogFile(request.id, request.log, written, kept))
+    return found

@@ -1,4 +1,4 @@
-"""The last words of an instance, fit to be shown on a terminal."""
+"""What an instance said: its last words, fit to be shown on a terminal, and whether a port was taken."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _LINE_LENGTH = 400
 # Escape sequences and control characters: an application must not be able to write on our user's terminal.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.?)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_PORT_TAKEN = re.compile(rb"EADDRINUSE|address (?:is )?already in use|errno 98|os error 98", re.IGNORECASE)
 
 
 def tail(path: Path, *, lines: int = TAIL_LINES, after: int = 0) -> list[str]:
@@ -41,6 +42,16 @@ def quoted(path: Path, *, after: int = 0) -> str:
         return "\nit wrote nothing"
     word = "line" if len(found) == 1 else f"{len(found)} lines"
     return f"\nits last {word}:\n" + "\n".join(f"  | {line}" for line in found)
+
+
+def says_port_taken(path: Path, *, after: int) -> bool:
+    """Whether a log says that a port was somebody else's, beyond the first `after` bytes."""
+    try:
+        with path.open("rb") as file:
+            file.seek(after)
+            return bool(_PORT_TAKEN.search(file.read()))
+    except OSError:
+        return False
 
 
 def clean(line: str) -> str:

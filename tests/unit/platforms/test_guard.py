@@ -11,7 +11,8 @@ import pytest
 
 from towtank.errors import PlatformError
 from towtank.platforms import guard as guards
-from towtank.platforms.guard import Exited, Guard, SpawnRequest, sweep
+from towtank.platforms.guard import Guard, sweep
+from towtank.platforms.guard_messages import Exited, SpawnRequest
 
 FAKE = Path(__file__).parents[2] / "support" / "fake_guard.py"
 Start = Callable[..., Guard]
