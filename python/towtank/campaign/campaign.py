@@ -20,6 +20,7 @@ from itertools import groupby
 from pathlib import Path
 
 from towtank.campaign import application, environment
+from towtank.campaign.frame import Frame
 from towtank.campaign.intents import Intents, Swept
 from towtank.campaign.kept_files import keep_files
 from towtank.campaign.lifetimes import Lifetimes
@@ -27,7 +28,7 @@ from towtank.campaign.lock import locked
 from towtank.campaign.observing import look_ahead, unseen_deployments
 from towtank.campaign.progress import Display, RunOutline, is_usable
 from towtank.campaign.resume import Opened, open_or_create, usable
-from towtank.campaign.runner import STILL_GOOD, Frame, carry_out
+from towtank.campaign.runner import STILL_GOOD, carry_out
 from towtank.campaign.stopping import StopRequest
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.load_shape import duration_s, expected_arrivals

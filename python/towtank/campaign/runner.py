@@ -10,22 +10,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from towtank.campaign import engine_load, evidence, hooks, machine, workers
+from towtank.campaign import engine_load, hooks, machine, workers
 from towtank.campaign.driving import ForeignDrive
-from towtank.campaign.intents import Intents
-from towtank.campaign.lifetimes import Lifetimes, Slot
+from towtank.campaign.frame import Frame
+from towtank.campaign.judging import judged
+from towtank.campaign.lifetimes import Slot
 from towtank.campaign.logged import logged
 from towtank.campaign.logs import LogMarks
 from towtank.campaign.observing import Observing
-from towtank.campaign.progress import Display
 from towtank.campaign.seen import Seen
 from towtank.campaign.settle import settle
-from towtank.campaign.stopping import StopRequest
 from towtank.campaign.traced import answered
 from towtank.campaign.validity import Observation, judge
 from towtank.clock import RunClock
@@ -35,46 +32,15 @@ from towtank.design.model import TreatmentSpec
 from towtank.design.plan import PlannedRun, Treatment
 from towtank.errors import EngineError, Interrupted, MachineError, PlatformError, TowtankError
 from towtank.faults.agenda import Agenda
-from towtank.load.binary import EngineBuild
 from towtank.load.engine import JobRefused
 from towtank.load.events import Progress
 from towtank.load.job import masked, stages
 from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, Target
 from towtank.store import RunWriter
 from towtank.store.files import explained
-from towtank.store.run_record import RunRecord, StageWindow, Window
+from towtank.store.run_record import RunRecord, StageWindow
 
 STILL_GOOD = "complete runs are untouched; this run stays 'running' and is to be done again"
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What all runs of a campaign share.
-
-    Parameters
-    ----------
-    experiment : str
-    results, root : Path
-        Result folder; folder of the experiment file.
-    engine : EngineBuild
-    environment_digest : str
-    versions : mapping
-    intents : Intents
-    lifetimes : Lifetimes
-    stop : StopRequest
-    display : Display
-    """
-
-    experiment: str
-    results: Path
-    root: Path
-    engine: EngineBuild
-    environment_digest: str
-    versions: Mapping[str, str]
-    intents: Intents
-    lifetimes: Lifetimes
-    stop: StopRequest
-    display: Display
 
 
 def carry_out(frame: Frame, planned: PlannedRun, treatment: Treatment, attempt: int) -> RunRecord:
@@ -385,7 +351,9 @@ class _Attempt:
         writer.write_events(seen.all_events())
         begun = time.monotonic()
         seen.generators = workers.with_distances(seen.generators, writer.layout.requests)
-        verdicts = judge([*seen.observations, *self._judged(window)])
+        verdicts = judge(
+            [*seen.observations, *judged(seen, self._spec, self._targets, writer.layout.requests)]
+        )
         record = writer.record.model_copy(
             update={
                 "clock": seen.clock_record(),
@@ -404,29 +372,6 @@ class _Attempt:
         record = writer.close(record.model_copy(update={"timings_s": seen.timings_s}))
         self._frame.display.finished(record)
         return record
-
-    def _judged(self, window: Window | None) -> list[Observation]:
-        """Everything that the run's traces say about its validity, on both axes."""
-        seen = self._seen
-        found: list[Observation] = []
-        outcomes = evidence.Outcomes()
-        if seen.done is not None and seen.ready is not None:
-            found += evidence.of_engine(seen.done, seen.findings, seen.ready)
-            driven = self._spec.driven.values()
-            found += evidence.of_arrivals(seen.done, driven, self._writer.layout.requests)
-            found += workers.observations(seen.generators)
-        if seen.during is not None and seen.settled is not None:
-            found += evidence.of_machine(seen.settled.baseline, seen.during, self._targets.values())
-        if window is not None and seen.observed is not None:
-            gaps = seen.observed.gaps_within(window.start_us, window.end_us)
-            found += evidence.of_telemetry(gaps, seen.observed.failed, window)
-        if window is not None:
-            if self._writer.layout.requests.exists():
-                outcomes = evidence.read_outcomes(self._writer.layout.requests, window)
-            found += evidence.of_window(outcomes)
-        found += evidence.of_system(seen.system_events, self._targets, outcomes)
-        found += evidence.of_faults(seen.inflicted)
-        return found
 
     def _leave_running(self, error: TowtankError) -> None:
         """Note why the run could not be completed; it is done again later."""

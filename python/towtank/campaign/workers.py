@@ -21,7 +21,7 @@ from towtank.load.workers.ssh import Ssh
 from towtank.platforms.base import DeployContext
 
 if TYPE_CHECKING:
-    from towtank.campaign.runner import Frame
+    from towtank.campaign.frame import Frame
     from towtank.store import RunWriter
 
 
