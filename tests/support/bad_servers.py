@@ -28,6 +28,23 @@ def _stall_in_body(connection: socket.socket) -> None:
     time.sleep(5)
 
 
+def _drop_by_drop(connection: socket.socket, *parts: bytes) -> None:
+    """Some bytes at once, the others one by one, each soon enough for who waits for one read only."""
+    connection.recv(65536)
+    connection.sendall(parts[0])
+    for byte in parts[1]:
+        connection.sendall(bytes([byte]))
+        time.sleep(0.05)
+
+
+def _trickle_head(connection: socket.socket) -> None:
+    _drop_by_drop(connection, HEAD, b"x-filler: " + b"x" * 200)
+
+
+def _trickle_body(connection: socket.socket) -> None:
+    _drop_by_drop(connection, HEAD + b"content-type: text/plain\r\n\r\n", b"y" * 200)
+
+
 def _garbage(connection: socket.socket) -> None:
     connection.recv(65536)
     connection.sendall(b"\x16\x03\x01 this is no HTTP at all\r\n\r\n" * 10)
@@ -48,7 +65,7 @@ def _short(connection: socket.socket) -> None:
 
 BEHAVIOURS: dict[str, Callable[[socket.socket], None]] = {
     "reset": _reset, "stall": _stall, "stall-in-body": _stall_in_body, "garbage": _garbage, "endless": _endless,
-    "short": _short,
+    "short": _short, "trickle-head": _trickle_head, "trickle-body": _trickle_body,
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import httpx
 from towtank.errors import PlatformError, TelemetryError
 from towtank.platforms import placeholders
 from towtank.platforms.masking import Secrets
+from towtank.telemetry.http.deadline import Deadline
 from towtank.telemetry.http.options import ServerOptions
 from towtank.units import format_bytes, format_duration
 
@@ -76,6 +77,7 @@ class Server:
     def __init__(self, source: str, options: ServerOptions, root: Path) -> None:
         self._source = source
         self._options = options
+        self._deadline = Deadline()
         try:
             secrets = Secrets(options.secret_names(), files=options.secret_files(), root=root)
             verify = _certificates(options, root)
@@ -116,17 +118,28 @@ class Server:
         """
         options = self._options
         begun_ns = time.monotonic_ns()
+        received_ns = None
         try:
-            with self._client.stream(
-                "GET", options.url + path, params=dict(parameters) if parameters else None
-            ) as answer:
+            with (
+                self._deadline.within(options.timeout),
+                self._client.stream(
+                    "GET",
+                    options.url + path,
+                    params=dict(parameters) if parameters else None,
+                    extensions={"trace": self._deadline.note},
+                ) as answer,
+            ):
                 received_ns = time.monotonic_ns()
                 body = bytearray()
                 for part in answer.iter_bytes():
                     body += part
-                    self._check(len(body), time.monotonic_ns() - begun_ns)
+                    self._check_length(len(body))
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError, RuntimeError) as error:
+            if self._deadline.passed or isinstance(error, httpx.TimeoutException):
+                raise self._too_slow(begun=received_ns is not None) from error
             raise self.failed(self._words(error), hint="is it up, and reachable from here?") from error
+        if self._deadline.passed:  # the end of a body without a length looks the same as being cut off
+            raise self._too_slow(begun=True)
         return Answer(
             answer.status_code, bytes(body), begun_ns, received_ns, _date(answer.headers.get("date"))
         )
@@ -169,22 +182,23 @@ class Server:
         """Let go of the connection; harmless to repeat."""
         self._client.close()
 
-    def _check(self, length: int, spent_ns: int) -> None:
+    def _check_length(self, length: int) -> None:
         options = self._options
         if length > options.most_bytes:
             raise self.failed(
                 f"sent an answer longer than {format_bytes(options.most_bytes)}, which is not read further",
                 hint="ask for less (aggregate, a longer interval), or raise `most_bytes`",
             )
-        if spent_ns > options.timeout * 1e9:
-            raise self.failed(
-                f"had not sent its whole answer after {format_duration(options.timeout)}",
-                hint="ask for less, or raise `timeout`",
+
+    def _too_slow(self, *, begun: bool) -> TelemetryError:
+        time_s = format_duration(self._options.timeout)
+        if begun:
+            return self.failed(
+                f"had not sent its whole answer after {time_s}", hint="ask for less, or raise `timeout`"
             )
+        return self.failed(f"did not answer within {time_s}", hint="is it up, and reachable from here?")
 
     def _words(self, error: Exception) -> str:
-        if isinstance(error, httpx.TimeoutException):
-            return f"did not answer within {format_duration(self._options.timeout)}"
         if isinstance(error, httpx.RemoteProtocolError):
             return f"broke off its answer: {error}"
         if isinstance(error, httpx.ConnectError):
