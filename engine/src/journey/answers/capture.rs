@@ -2,7 +2,8 @@
 use super::check::Compiling;
 use super::cookie::SetCookie;
 use super::form::{self, FieldValue};
-use super::json::{Found, Node};
+use super::json::Found;
+use super::json_node::Node;
 use crate::job::{self, Pick};
 use crate::journey::Fields;
 use crate::rng::Rng;

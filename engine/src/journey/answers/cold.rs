@@ -26,7 +26,7 @@ pub fn is_cold(
         let (path, value) = cold.json.as_ref()?;
         let body = buffers.decode(&reply.fields, &reply.body, max_body_bytes).ok()?;
         let document: Value = serde_json::from_slice(body).ok()?;
-        Some(super::json::equal(path.query(&document).first()?, value))
+        Some(super::json_node::equal(path.query(&document).first()?, value))
     };
     header().or_else(&mut json).or_else(|| cold.above_us.map(|bound| total_us > bound))
 }

@@ -9,6 +9,7 @@ pub mod form;
 mod html;
 mod jar;
 pub mod json;
+mod json_node;
 mod judge;
 pub mod redirect;
 

@@ -5,6 +5,7 @@
 //! the load engine: a request is copied into a buffer that all users of a connection share, an answer is read where it
 //! lies, and nothing is allocated for either.
 mod answer;
+mod block;
 mod control;
 pub mod frame;
 pub mod hpack;

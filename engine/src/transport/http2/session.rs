@@ -1,6 +1,6 @@
 //! A connection without its socket: bytes in, bytes out, and the answers of its requests.
-use super::answer::{self, Fault, Kind};
-use super::frame::{self, Frame, HEAD_BYTES, Head, PREFACE, Piece, Reader, flag, kind, setting};
+use super::block::Block;
+use super::frame::{self, Frame, Head, PREFACE, Piece, Reader, kind, setting};
 use super::hpack::Decoder;
 use super::streams::{Key, Stream, Streams};
 use super::{ConnectionError, ErrorCode};
@@ -18,8 +18,6 @@ const DEFAULT_WINDOW: i64 = 65_535;
 pub(super) const LAST_ID: u32 = 0x7fff_ffff;
 /// Frames in a row that bring nothing forward: more is an attack, or a server that has lost its way.
 const MOST_IDLE_FRAMES: u32 = 10_000;
-/// Frames of one header block.
-const MOST_CONTINUATIONS: u32 = 1024;
 /// Answers to PING and SETTINGS that the other side does not read.
 const MOST_UNREAD: usize = 1024 * 1024;
 
@@ -37,10 +35,10 @@ pub struct Terms {
 
 /// See the module.
 pub struct Session {
-    terms: Rc<Terms>,
+    pub(super) terms: Rc<Terms>,
     reader: Reader,
-    decoder: Decoder,
-    block: Option<Block>,
+    pub(super) decoder: Decoder,
+    pub(super) block: Option<Block>,
     pub(super) streams: Streams,
     pub(super) next_id: u32,
     pub(super) out: Vec<u8>,
@@ -60,14 +58,6 @@ pub struct Session {
     pub(super) has_blocked: bool,
     pub(super) idle_frames: u32,
     pub(super) woken: Vec<TaskId>,
-}
-
-/// A header block that comes in several frames.
-struct Block {
-    head: Head,
-    bytes: Vec<u8>,
-    frames: u32,
-    wire: usize,
 }
 
 impl Session {
@@ -293,79 +283,8 @@ impl Session {
         }
     }
 
-    fn headers(&mut self, head: Head, payload: &[u8], now_ns: u64) -> Result<(), ConnectionError> {
-        self.known(head)?;
-        let fragment =
-            frame::unpadded(head, payload).ok_or(ConnectionError::protocol("more padding than payload"))?;
-        if head.has(flag::END_HEADERS) {
-            return self.decode(head, fragment, HEAD_BYTES + payload.len(), now_ns);
-        }
-        let wire = HEAD_BYTES + payload.len();
-        self.block = Some(Block { head, bytes: fragment.to_vec(), frames: 0, wire });
-        self.bound_block()
-    }
-
-    fn continuation(&mut self, head: Head, payload: &[u8], now_ns: u64) -> Result<(), ConnectionError> {
-        let Some(mut block) = self.block.take() else { return Ok(()) };
-        if head.stream != block.head.stream {
-            return Err(ConnectionError::protocol("CONTINUATION of another stream"));
-        }
-        block.bytes.extend_from_slice(payload);
-        block.frames += 1;
-        block.wire += HEAD_BYTES + payload.len();
-        if head.has(flag::END_HEADERS) {
-            return self.decode(block.head, &block.bytes, block.wire, now_ns);
-        }
-        self.block = Some(block);
-        self.bound_block()
-    }
-
-    fn bound_block(&self) -> Result<(), ConnectionError> {
-        let over = |block: &Block| {
-            block.bytes.len() as u64 > self.terms.max_header_bytes || block.frames > MOST_CONTINUATIONS
-        };
-        if self.block.as_ref().is_some_and(over) {
-            let what = "a header block without an end";
-            let code = ErrorCode::EnhanceYourCalm;
-            return Err(ConnectionError { code, outcome: Outcome::TooLarge, breach: None, what });
-        }
-        Ok(())
-    }
-
-    fn decode(&mut self, head: Head, block: &[u8], wire: usize, now_ns: u64) -> Result<(), ConnectionError> {
-        let malformed = |_| ConnectionError::new(ErrorCode::Compression, "a malformed header block");
-        let Some(stream) = self.streams.find(head.stream) else {
-            // The stream is gone, but the table of the connection has to follow.
-            return self.decoder.decode(block, |_, _| {}).map_err(malformed);
-        };
-        stream.arrived(wire, now_ns);
-        let kind = answer::read(&mut self.decoder, block, stream, &self.terms).map_err(malformed)?;
-        let end = head.has(flag::END_STREAM);
-        let is_word = matches!(kind, Ok(Kind::Continue | Kind::Final));
-        if is_word && stream.opened.expects && !std::mem::replace(&mut stream.continued, true) {
-            self.woken.push(stream.opened.task);
-        }
-        let too_long = stream.length.is_some_and(|length| length > self.terms.max_body_bytes);
-        let result = match kind {
-            Ok(Kind::Final) if too_long && !stream.opened.head => Err(Fault::TooLarge),
-            Ok(Kind::Interim | Kind::Continue) if end => Err(Fault::Protocol(Breach::Order)),
-            Ok(Kind::Trailers) if !end => Err(Fault::Protocol(Breach::Order)),
-            Ok(Kind::Interim | Kind::Continue) => return Ok(()),
-            Ok(_) => Ok(()),
-            Err(fault) => Err(fault),
-        };
-        self.idle_frames = 0;
-        match result {
-            Ok(()) if end => self.complete(head.stream),
-            Ok(()) => {}
-            Err(Fault::TooLarge) => self.end(head.stream, Outcome::TooLarge, Some(ErrorCode::Cancel)),
-            Err(Fault::Protocol(breach)) => self.refuse(head.stream, breach, Some(ErrorCode::Protocol)),
-        }
-        Ok(())
-    }
-
     /// The answer has come to its end.
-    fn complete(&mut self, id: u32) {
+    pub(super) fn complete(&mut self, id: u32) {
         let Some(stream) = self.streams.find(id) else { return };
         let no_content = stream.opened.head || matches!(stream.status, 204 | 304);
         let short = stream.length.is_some_and(|length| length != stream.body_bytes) && !no_content;

@@ -1,4 +1,4 @@
-use super::super::frame::write;
+use super::super::frame::{flag, write};
 use super::super::hpack::encode_field;
 use super::super::streams::Opened;
 use super::*;
