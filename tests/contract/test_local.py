@@ -257,10 +257,13 @@ def observe(deployment: LocalDeployment, seconds: float) -> list[Sample]:
 @repeated
 def test_a_cpu_limit_holds_and_its_throttling_is_seen(deploy: Deploy) -> None:
     deployment = deploy(limits={"cpu": "200m"})
-    limited(deployment, "cpu")
-    get(deployment, "/burn?30")
-    time.sleep(0.3)
-    values = {sample.metric: sample.value for sample in observe(deployment, 2.0)}
+    try:
+        limited(deployment, "cpu")
+        get(deployment, "/burn?30")
+        time.sleep(0.3)
+        values = {sample.metric: sample.value for sample in observe(deployment, 2.0)}
+    finally:
+        deployment.remove()  # else what is tried again would find its control group taken
     assert values["cpu_cores"] == pytest.approx(0.2, abs=0.04)
     assert values["cpu_throttled_ratio"] > 0.5
     assert values["cpu_throttled_s_per_s"] > 0.3

@@ -1,4 +1,5 @@
 use super::*;
+use minijinja::value::Value as Variable;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -29,7 +29,12 @@ impl Session {
         self.bound_block()
     }
 
-    pub(super) fn continuation(&mut self, head: Head, payload: &[u8], now_ns: u64) -> Result<(), ConnectionError> {
+    pub(super) fn continuation(
+        &mut self,
+        head: Head,
+        payload: &[u8],
+        now_ns: u64,
+    ) -> Result<(), ConnectionError> {
         let Some(mut block) = self.block.take() else { return Ok(()) };
         if head.stream != block.head.stream {
             return Err(ConnectionError::protocol("CONTINUATION of another stream"));

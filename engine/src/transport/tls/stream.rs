@@ -345,7 +345,10 @@ pub(super) fn take_in(traffic: &mut ReadTraffic<'_, '_, ClientConnectionData>, e
 }
 
 /// Appends a record of the handshake.
-pub(super) fn encode(data: &mut EncodeTlsData<'_, ClientConnectionData>, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn encode(
+    data: &mut EncodeTlsData<'_, ClientConnectionData>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     let odd = |_| Error::General("a record was encoded twice".into());
     let start = out.len();
     let Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) = data.encode(&mut [])
