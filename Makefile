@@ -76,9 +76,9 @@ testbed-build: setup
 	tools/system-packages.sh testbed
 	$(PY) -m testbed build || [ $$? -eq 3 ]  # 3: not possible here, and it has said why
 
-testbed-up: setup ## bring the testbed up (NODES=2 HPA_SYNC=5 METRICS=10: see docs/testbed.md); builds it the first time (minutes)
+testbed-up: setup ## bring the testbed up (NODES=2 HPA_SYNC=5 METRICS=10 KWOK=1: see docs/testbed.md); builds it the first time (minutes)
 	tools/system-packages.sh testbed
-	$(PY) -m testbed up $(NODES:%=--nodes %) $(HPA_SYNC:%=--hpa-sync %) $(METRICS:%=--metrics %)
+	$(PY) -m testbed up $(NODES:%=--nodes %) $(HPA_SYNC:%=--hpa-sync %) $(METRICS:%=--metrics %) $(if $(KWOK),--kwok)
 
 testbed-down: setup ## end it; nothing is left but programs, images and logs in .testbed/
 	$(PY) -m testbed down

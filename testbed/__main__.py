@@ -31,7 +31,9 @@ def main(words: list[str] | None = None) -> int:
 def _run(given: argparse.Namespace, folders: Folders) -> int:
     match given.command:
         case "up":
-            named = {"nodes": given.nodes, "hpa_sync_s": given.hpa_sync, "metrics_s": given.metrics}
+            named = {
+                "nodes": given.nodes, "hpa_sync_s": given.hpa_sync, "metrics_s": given.metrics, "kwok": given.kwok
+            }  # fmt: skip
             chosen = {name: value for name, value in named.items() if value is not None}
             cluster.up(folders, Options(**chosen) if chosen else None, print)
             print("\n".join(cluster.status(folders)[1]))
@@ -89,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--nodes", type=int, help="1 to 8 (default 1)")
     up.add_argument("--hpa-sync", type=int, metavar="S", help="autoscaler's period (default 15 s)")
     up.add_argument("--metrics", type=int, metavar="S", help="metrics-server's period (default 15 s)")
+    up.add_argument(
+        "--kwok", action="store_true", default=None, help="with KWOK: nodes and pods without machines"
+    )
     commands.add_parser("down", help="end it and remove everything it made but programs, images and logs")
     commands.add_parser("status", help="exit code 0 when everything runs")
     restart = commands.add_parser("restart", help="kill one component and start it again")

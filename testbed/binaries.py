@@ -56,6 +56,7 @@ GO_PROGRAMS = (
     GoProgram("metrics-server", "./cmd/metrics-server"),
     GoProgram("coredns", "./cmd/coredns"),
     GoProgram("hello", "./cmd/hello"),
+    GoProgram("kwok", "./cmd/kwok"),
 )
 
 

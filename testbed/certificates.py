@@ -45,7 +45,7 @@ def users(options: Options) -> dict[str, User]:
         f"kubelet-{node.name}": User(f"system:node:{node.name}", "system:nodes")
         for node in options.all_nodes()
     }
-    return fixed | kubelets
+    return fixed | kubelets | ({"kwok": User("kwok", "system:masters")} if options.kwok else {})
 
 
 def make(folders: Folders, options: Options) -> None:
@@ -59,6 +59,7 @@ def make(folders: Folders, options: Options) -> None:
         *(path.name for path in made.iterdir() if path.suffix in {".crt", ".key", ".pub", ".csv"}),
         "controller-manager.kubeconfig",
         "scheduler.kubeconfig",
+        *(["kwok.kubeconfig"] if options.kwok else []),
     ]
     _deliver(made, folders.node(nodes[0]) / "etc", {name: name for name in control_plane})
     for node in nodes:
@@ -84,17 +85,18 @@ def _of_the_control_plane(made: Path, first: Node) -> None:
     _certificate(made, "apiserver", "/CN=kube-apiserver", "ca", addresses + [f"DNS:{name}" for name in names])
     _certificate(made, "kubelet-client", "/O=system:masters/CN=kube-apiserver-kubelet-client", "ca", [])
     _certificate(made, "front-proxy-client", "/CN=front-proxy-client", "front-proxy-ca", [])
-    _service_account_key(made)
+    service_account_key(made)
 
 
 def _tokens(made: Path, first: Node, options: Options) -> None:
     """One token and one kubeconfig for each user, and the table by which the API server knows them."""
     authority = (made / "ca.crt").read_bytes()
+    server = f"https://{first.address}:{API_PORT}"
     rows = []
     for file, user in users(options).items():
         token = secrets.token_hex(16)
         rows.append(f'{token},{user.name},{user.name},"{user.groups}"\n')
-        _private(made / f"{file}.kubeconfig", kubeconfig(first, token, authority))
+        _private(made / f"{file}.kubeconfig", kubeconfig(server, token, authority))
     _private(made / "tokens.csv", "".join(rows))
 
 
@@ -104,9 +106,8 @@ def _deliver(made: Path, target: Path, wanted: Mapping[str, str]) -> None:
         _private(target / there, (made / here).read_text("utf-8"))
 
 
-def kubeconfig(first: Node, token: str, authority: bytes) -> str:
+def kubeconfig(server: str, token: str, authority: bytes) -> str:
     """A kubeconfig with everything in it; JSON is YAML."""
-    server = f"https://{first.address}:{API_PORT}"
     return json.dumps(
         {
             "apiVersion": "v1",
@@ -168,7 +169,8 @@ def _certificate(folder: Path, name: str, subject: str, authority: str, names: l
         path.unlink()
 
 
-def _service_account_key(folder: Path) -> None:
+def service_account_key(folder: Path) -> None:
+    """Make the pair of keys by which tokens of service accounts are signed and known."""
     openssl = find("openssl")
     run([openssl, "genrsa", "-out", folder / "service-accounts.key", "2048"])
     run(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from testbed.certificates import path
 from testbed.settings import (
     API_PORT,
+    FAKE_POD_RANGE,
     INSIDE_PROGRAMS,
     POD_RANGE,
     REGISTRY_PORT,
@@ -19,6 +20,8 @@ from testbed.shell import SEARCH_PATH, find
 
 ETCD = "http://127.0.0.1:2379"
 ETCD_PEERS = "http://127.0.0.1:2380"
+FOR_OLD_ETCD = "--feature-gates=SizeBasedListCostEstimate=false"
+"""Debian's etcd 3.4 does not answer what it asks."""
 ENVIRONMENT = {
     "PATH": f"{INSIDE_PROGRAMS}:{SEARCH_PATH}",
     "HOME": "/run/tmp",
@@ -38,6 +41,8 @@ class Component:
 def of_node(node: Node, options: Options) -> list[Component]:
     """Every component of a node, in the order of starting."""
     control = [_etcd(), _registry(), _apiserver(node), _controller_manager(options), _scheduler()]
+    if options.kwok:
+        control.append(_kubernetes("kwok", *kwok_flags(path("kwok.kubeconfig"))))
     worker = [_containerd(), _kubelet(node), _proxy()]
     return [*control, *worker] if node.number == 1 else worker
 
@@ -89,7 +94,7 @@ def _apiserver(node: Node) -> Component:
         f"--proxy-client-cert-file={path('front-proxy-client.crt')}",
         f"--proxy-client-key-file={path('front-proxy-client.key')}",
         "--enable-aggregator-routing=true",
-        "--feature-gates=SizeBasedListCostEstimate=false",  # Debian's etcd 3.4 does not answer what it asks
+        FOR_OLD_ETCD,
     )  # fmt: skip
 
 
@@ -114,6 +119,11 @@ def _scheduler() -> Component:
         "kube-scheduler", f"--kubeconfig={path('scheduler.kubeconfig')}", "--bind-address=127.0.0.1",
         "--leader-elect=false",
     )  # fmt: skip
+
+
+def kwok_flags(kubeconfig: str) -> list[str]:
+    """How KWOK is called; what it does is in ``go/cmd/kwok``."""
+    return [f"--kubeconfig={kubeconfig}", f"--cidr={FAKE_POD_RANGE[1]}/{FAKE_POD_RANGE.prefixlen}"]
 
 
 def _containerd() -> Component:

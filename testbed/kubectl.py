@@ -60,14 +60,17 @@ def api_answers(folders: Folders) -> bool:
 
 
 def nodes_ready(folders: Folders, options: Options, since: Mapping[str, float]) -> bool:
-    """Whether every node is Ready.
+    """Whether every node of the testbed is Ready; nodes without machines may be there besides.
 
     Of a node in `since` only what it said after that time (seconds of the epoch) counts: its kubelet was started then,
     and what the API server still has may be the former one's. The others speak every few minutes only.
     """
     answer = json.loads(kubectl(folders, "get", "--raw", "/api/v1/nodes"))
+    names = {node.name for node in options.all_nodes()}
     ready = 0
     for node in answer["items"]:
+        if node["metadata"]["name"] not in names:
+            continue
         from_then = int(since.get(node["metadata"]["name"], 0))
         for condition in node["status"].get("conditions", []):
             said = datetime.fromisoformat(condition["lastHeartbeatTime"]).timestamp()

@@ -23,6 +23,8 @@ ROUTE_PROTOCOL = 198
 RANGE = IPv4Network("198.18.0.0/15")
 """All of it is set aside for benchmarking (RFC 2544): nothing on the internet answers there."""
 POD_RANGE = IPv4Network("198.18.0.0/16")
+FAKE_POD_RANGE = IPv4Network("198.18.128.0/17")
+"""Addresses that KWOK gives to pods; nodes with machines have theirs below."""
 SERVICE_RANGE = IPv4Network("198.19.0.0/17")
 NODE_RANGE = IPv4Network("198.19.255.0/24")
 TRANSFER_RANGE = IPv4Network("198.19.254.0/30")
@@ -73,11 +75,14 @@ class Options:
         How often the horizontal autoscaler decides; Kubernetes' own default is 15 s.
     metrics_s : int
         How often metrics-server asks the kubelets, at least 10 s; its own default is 15 s.
+    kwok : bool
+        Run KWOK beside the control plane: nodes with its annotation, and pods on them, are there without machines.
     """
 
     nodes: int = 1
     hpa_sync_s: int = 15
     metrics_s: int = 15
+    kwok: bool = False
 
     def __post_init__(self) -> None:
         for name, value, low, high in (

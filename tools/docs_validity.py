@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from towtank.analysis import findings, requested
 from towtank.campaign.reasons import REASONS, ReasonKind, show_value
 
 PAGE = "validity.md"
@@ -26,6 +27,20 @@ the same command tries it again, and a treatment is never skipped silently), a j
 source that cannot be started, a full disk. The run then stays `running` in its folder, readable, and is done again.
 """
 
+FINDINGS = f"""## Findings with a threshold
+
+These touch neither axis: the report says them, with the runs that they are about.
+
+| finding | when | what to do |
+|---|---|---|
+| `few_blocks` | a treatment has fewer than {findings.FEW_BLOCKS} valid runs | use {findings.ENOUGH_BLOCKS} repetitions or more |
+| `uneven_spread` | an instance got more than {findings.IMBALANCE:g} × the even share of the requests | use more connections, or another `generator.spread` |
+| `requests_below_use` | in a cluster: pods of a workload used ≥ {requested.USED_TIMES:g} × the CPU that they request, and ≥ \
+{requested.LEAST_CORES:g} cores; a node was at ≥ {requested.BUSY_RATIO:.0%} of the CPU that it offers; and no pod waited for a node (means over the \
+measured window, from the sources `kubernetes` and `kubelet` or `metrics-server`) | request what pods use: a cluster autoscaler goes by requests, and adds no \
+nodes for pods that fit by them |
+"""
+
 
 def render() -> str:
     """Text of the page."""
@@ -35,6 +50,7 @@ def render() -> str:
         parts.append(f"| reason | measures | {mild} | {severe} | what to do |\n|---|---|---|---|---|")
         parts.extend(_row(kind) for kind in REASONS.values() if kind.axis == axis)
         parts.append("")
+    parts.append(FINDINGS)
     return "\n".join(parts)
 
 

@@ -103,6 +103,8 @@ _FIXED = {
         Variable("pods_pending", "count", "lower", "pods pending",
                  f"mean number of pods that are there and take no requests, yet or any more, {_IN_WINDOW}"),
         Variable("nodes_ready", "count", "lower", "nodes ready", f"mean number of nodes that are Ready {_IN_WINDOW}"),
+        Variable("node_seconds", "count", "lower", "node-seconds",
+                 f"nodes of the cluster × seconds, Ready or not, {_IN_WINDOW}"),
         Variable("pod_start", "s", "lower", "start of a pod",
                  "from created to ready, median of the pods that were created after the load began"),
         Variable("scale_up", "s", "lower", "scale-up",

@@ -14,8 +14,12 @@ import httpx
 import pytest
 
 from support.cluster_app import SUPPORT, config_for, deployed, patched
+from towtank.analysis.requested import BUSY_RATIO, crowded, read_requested
+from towtank.analysis.resources import deployment_samples, node_samples
+from towtank.analysis.usage import run_usage
 from towtank.clock import RunClock
 from towtank.platforms.base import DeployContext
+from towtank.store.run_record import Window
 from towtank.telemetry import registry
 from towtank.telemetry.base import Event, LooksAtDeployments, ObserveContext
 from towtank.telemetry.sampler import Observation, Sampler
@@ -135,6 +139,42 @@ def test_kubelets_and_metrics_server_agree_on_a_busy_pod(cluster: Any, context: 
     stamps = [value for _, value in series(seen, "metrics-server", "timestamp_unix_s")[pod]]
     assert stamps == sorted(set(stamps)), "a sample that is repeated is not a new one"
     assert all(1 < value < 60 for _, value in series(seen, "metrics-server", "window_s")[pod])
+
+
+def test_pods_that_use_more_than_they_request_are_told(cluster: Any, context: DeployContext) -> None:
+    """A pod that asks for hardly anything and keeps its node busy: no autoscaler of nodes would add one."""
+    requests = {"requests": {"cpu": "10m", "memory": "16Mi"}}
+    busy = threading.Event()
+    with deployed(config_for(cluster, patches=[patched(resources=requests)]), context) as deployment:
+        url = deployment.targets["app"].instances[0].url
+
+        def load() -> None:
+            with httpx.Client(trust_env=False, timeout=30) as client:
+                while not busy.is_set():
+                    client.get(f"{url}/?ms=500")
+
+        threads = [threading.Thread(target=load) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        try:
+            watched = Watched(deployment, "kubernetes", "kubelet")
+            time.sleep(60)
+            seen = watched.stop()
+        finally:
+            busy.set()
+            for thread in threads:
+                thread.join()
+    samples = seen.samples.to_arrow()
+    window = Window(start_us=10_000_000, end_us=60_000_000, drained_us=0)
+    mine, nodes = deployment_samples(samples), node_samples(samples)
+    usage = run_usage(mine, nodes, dict.fromkeys(set(mine["instance"]), "Deployment/app"), window)
+    requested = read_requested(samples, window)
+    assert requested.cores == {"Deployment/app": pytest.approx(0.01)}
+    assert requested.unscheduled == 0
+    (one,) = crowded(requested, usage, run_id="r", treatment="t")
+    assert one.workload == "Deployment/app"
+    assert one.used > 0.3
+    assert one.busy_ratio >= BUSY_RATIO
 
 
 def test_what_an_autoscaler_sees_is_kept(cluster: Any, context: DeployContext) -> None:

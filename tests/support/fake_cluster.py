@@ -224,6 +224,14 @@ def meta(version: str, kind: str, name: str, namespace: str = "", labels: Any = 
     return {"apiVersion": version, "kind": kind, "metadata": metadata}
 
 
+def field(thing: Json, path: str) -> str:
+    """What a field selector compares; empty where there is nothing."""
+    found: Any = thing
+    for key in path.split("."):
+        found = (found or {}).get(key)
+    return str(found or "")
+
+
 def owned_by(thing: Json, uid: str) -> bool:
     return any(owner["uid"] == uid for owner in thing["metadata"].get("ownerReferences") or [])
 
@@ -384,8 +392,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             labels = thing["metadata"].get("labels") or {}
             if key not in labels or (equals and labels[key] != value):
                 return False
-        field, _, wanted = self.query.get("fieldSelector", "").partition("=")
-        return not field or (thing.get("involvedObject") or {}).get("uid") == wanted
+        for part in filter(None, self.query.get("fieldSelector", "").split(",")):
+            unlike = "!=" in part
+            path, _, value = part.partition("!=" if unlike else "=")
+            if (field(thing, path) == value) is unlike:
+                return False
+        return True
 
     def _list(self, plural: str, namespace: str) -> None:
         cluster = self.server.cluster

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from towtank.analysis import (
+    each,
     ecdf,
     factorial,
     findings,
@@ -40,6 +41,7 @@ from towtank.analysis.model import (
     TreatmentSummary,
 )
 from towtank.analysis.pods import Pods
+from towtank.analysis.requested import Crowded, crowded, request_findings
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
 from towtank.analysis.tables import step_label
@@ -91,7 +93,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
         said=gathered.said, damage=[str(item) for item in results.damage], deployments=deployments,
     )  # fmt: skip
     traced = [run for runs in gathered.hops.values() for run in runs]
-    found = (*resting, *found, *trace_findings(traced))
+    found = (*resting, *found, *trace_findings(traced), *request_findings(gathered.crowded))
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     return ExperimentAnalysis(
         headline=headline.headline(plan, treatments, comparisons, gathered.records),
@@ -127,6 +129,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
             [pods.start_curves(*of_one) for of_one in gathered.pods.items()], pods.CURVE_COLUMNS
         ),
         usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
+        each=_concat(list(gathered.each.values()), each.COLUMNS),
     )
 
 
@@ -153,6 +156,9 @@ class _Gathered:
     pods: dict[str, list[Pods]] = field(default_factory=lambda: defaultdict(list))
     usage: dict[str, list[pd.DataFrame]] = field(default_factory=lambda: defaultdict(list))
     hops: dict[str, list[hops.RunHops]] = field(default_factory=lambda: defaultdict(list))
+    crowded: list[Crowded] = field(default_factory=list)
+    each: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Of the first run of a treatment in which there is more than the deployment as a whole."""
 
 
 def _gather(results: Results, plan: Plan) -> _Gathered:
@@ -215,6 +221,13 @@ def _take(gathered: _Gathered, run: RunData) -> None:
     gathered.replicas.append(pods.for_figures(run.pods, treatment_id=treatment, run_id=run.record.run_id))
     gathered.pods[treatment].append(run.pods)
     gathered.usage[treatment].append(run.usage)
+    if treatment not in gathered.each and not run.usage.empty:
+        gathered.each[treatment] = each.each(
+            run.samples, run.nodes, treatment_id=treatment, run_id=run.record.run_id
+        )
+    gathered.crowded += crowded(
+        run.requested, run.usage, run_id=run.record.run_id, treatment=run.record.treatment_label
+    )
 
 
 def _values(counting: Mapping[str, Sequence[RunSummary]]) -> Values:

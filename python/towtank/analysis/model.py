@@ -165,8 +165,8 @@ class ExperimentAnalysis:
     observed : DataFrame
         treatment_id, run_id, t_s, bin_s, source, metric, value: what the experiment file names itself to be observed.
     replicas : DataFrame
-        treatment_id, run_id, t_s, metric (pods_ready, pods_desired, pods_pending, nodes_ready), value; empty where no
-        pods were observed.
+        treatment_id, run_id, t_s, metric (pods_ready, pods_desired, pods_pending, nodes_ready, nodes), value; empty
+        where no pods were observed.
     pod_starts : DataFrame
         treatment_id, under_load, phase, n, p50_s, p90_s, p99_s, max_s: pooled over the pods of all runs, descriptive.
     pod_curves : DataFrame
@@ -174,6 +174,8 @@ class ExperimentAnalysis:
     usage : DataFrame
         treatment_id, runs, name (of a workload or node), cpu_cores, memory_bytes, pods, and median and most of single
         pods: pod_cpu_median, pod_cpu_most, pod_memory_median, pod_memory_most; mean over runs.
+    each : DataFrame
+        treatment_id, run_id, row, instance, t_s, bin_s, value, of: single pods and nodes of one run (`each.each`).
     hops : DataFrame
         treatment_id, step, group (median, slow), percentile, requests, latency_s, kind (before, span, other, outside),
         service, name, self_s, spans, first_s: mean self time of each hop over the traced requests of a group.
@@ -223,3 +225,4 @@ class ExperimentAnalysis:
     pod_starts: pd.DataFrame = field(default_factory=pd.DataFrame)
     pod_curves: pd.DataFrame = field(default_factory=pd.DataFrame)
     usage: pd.DataFrame = field(default_factory=pd.DataFrame)
+    each: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -1,4 +1,4 @@
-"""Numbers that an experiment file names itself, such as queries of Prometheus: binned, one value a run and moment.
+"""Numbers that an experiment file names itself, such as queries of Prometheus, and storage: one value a run and moment.
 
 Instances are added up where that means something (bytes, cores, rates, counts); shares and durations are averaged.
 """
@@ -10,11 +10,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towtank.analysis.resources import NODE_PREFIX
 from towtank.analysis.summaries import RunTables
 from towtank.variables import Unit
 
 NAMED_BY_FILE = ("netdata", "prometheus")
 """Sources whose metrics are chosen in the experiment file; what others observe has figures of its own."""
+STORAGE = ("disk_read_bytes_per_s", "disk_write_bytes_per_s")
+OF_PODS = ("kubelet",)
+"""Sources of which storage is shown besides: of pods, added up; what a whole node reads and writes is not theirs."""
 COLUMNS = ("treatment_id", "run_id", "t_s", "bin_s", "source", "metric", "value")
 LEAST_BIN_US = 1_000_000
 """These sources seldom have more than a value a second; finer bins would leave every other one empty."""
@@ -47,11 +51,17 @@ def of_run(folder: RunTables) -> pd.DataFrame:
 
 
 def named_samples(samples: pa.Table) -> pd.DataFrame:
-    """Samples of metrics that the experiment file names: t_us, source, instance, metric, value."""
+    """Samples of metrics that the experiment file names, and of storage: t_us, source, instance, metric, value."""
     if not samples.num_rows:
         return pd.DataFrame({"t_us": np.array([], dtype=np.int64), "source": [], "instance": [], "metric": [],
                              "value": np.array([], dtype=np.float64)})  # fmt: skip
-    rows = samples.filter(pc.is_in(samples["source"].cast(pa.string()), value_set=pa.array(NAMED_BY_FILE)))
+    source, metric, instance = (samples[name].cast(pa.string()) for name in ("source", "metric", "instance"))
+    named = pc.is_in(source, value_set=pa.array(NAMED_BY_FILE))
+    storage = pc.and_(
+        pc.is_in(source, value_set=pa.array(OF_PODS)), pc.is_in(metric, value_set=pa.array(STORAGE))
+    )
+    of_pods = pc.invert(pc.starts_with(instance, NODE_PREFIX))
+    rows = samples.filter(pc.or_(named, pc.and_(storage, of_pods)))
     words = {name: rows[name].cast(pa.string()).to_pylist() for name in ("source", "instance", "metric")}
     return pd.DataFrame({"t_us": rows["t_us"].to_numpy(), **words, "value": rows["value"].to_numpy()})
 

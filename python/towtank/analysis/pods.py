@@ -24,9 +24,18 @@ COUNTS = {
     "replicas_desired": "pods_desired",
     "replicas_pending": "pods_pending",
     "nodes_ready": "nodes_ready",
+    "nodes": "nodes",
 }
 """Metric of the whole deployment → what it is called here."""
-VARIABLES = ("pods_ready", "pods_most", "pods_pending", "nodes_ready", "pod_start", "scale_up")
+VARIABLES = (
+    "pods_ready",
+    "pods_most",
+    "pods_pending",
+    "nodes_ready",
+    "node_seconds",
+    "pod_start",
+    "scale_up",
+)
 PHASES = (
     ("created", "scheduled"),
     ("scheduled", "pulled"),
@@ -163,6 +172,7 @@ def pod_values(pods: Pods, window: Window, rises_us: Sequence[int]) -> dict[str,
         if inside.empty
         else Quantity(float(inside["value"].max()))
     )
+    found["node_seconds"] = _node_seconds(pods, window)
     found["pod_start"] = _pod_start(pods)
     found["scale_up"] = _scale_up(pods, rises_us)
     return found
@@ -182,6 +192,14 @@ def _mean(pods: Pods, metric: str, window: Window) -> Quantity:
     if covered <= 0:
         return Quantity(None, reason=f"{metric.replace('_', ' ')} was not counted in the measured window")
     return Quantity(float(np.dot(mine["value"].to_numpy(dtype=float)[:-1], end - begin)) / covered)
+
+
+def _node_seconds(pods: Pods, window: Window) -> Quantity:
+    """Nodes × time over the window; where nothing was counted, the mean of the rest stands for it."""
+    mean = _mean(pods, "nodes", window)
+    if mean.value is None:
+        return mean
+    return Quantity(mean.value * (window.end_us - window.start_us) * MICROSECOND_S)
 
 
 def _pod_start(pods: Pods) -> Quantity:

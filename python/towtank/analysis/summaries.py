@@ -15,6 +15,7 @@ from towtank.analysis.distribution import MICROSECOND_S, Distribution
 from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.pods import VARIABLES as OF_PODS
 from towtank.analysis.pods import Pods, pod_values, read_pods
+from towtank.analysis.requested import Requested, read_requested
 from towtank.analysis.resources import cpu_in_window, deployment_samples, memory_in_window, node_samples
 from towtank.analysis.tables import LatencyCounts, Totals
 from towtank.analysis.usage import run_usage
@@ -68,9 +69,11 @@ class RunData:
     counts: LatencyCounts | None
     totals: Totals | None
     samples: pd.DataFrame
+    nodes: pd.DataFrame
     pods: Pods
     usage: pd.DataFrame
     """As `usage.run_usage` has it; empty where there are no pods."""
+    requested: Requested
 
 
 def summarise_run(
@@ -147,7 +150,19 @@ def summarise_run(
     )
     summary = _summary(record, {name: values[name] for name in names}, totals, window_s, latency.n)
     usage = observed.usage(record.window)
-    return RunData(record, summary, latency, steps, counts, totals, samples, observed.pods, usage)
+    return RunData(
+        record,
+        summary,
+        latency,
+        steps,
+        counts,
+        totals,
+        samples,
+        observed.nodes,
+        observed.pods,
+        usage,
+        observed.requested,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +223,7 @@ class _Observed:
     samples: pd.DataFrame
     nodes: pd.DataFrame
     pods: Pods
+    requested: Requested
 
     def usage(self, window: Window) -> pd.DataFrame:
         """By workload and node; only in a cluster is there more to say than of the whole deployment."""
@@ -228,6 +244,7 @@ def _read(folder: RunTables) -> tuple[LatencyCounts | None, Totals | None, _Obse
         deployment_samples(samples),
         node_samples(samples),
         read_pods(samples, folder.events(), folder.record.telemetry),
+        read_requested(samples, folder.record.window),
     )
     return latency, Totals.read(totals) if totals.num_rows else None, observed
 
@@ -283,7 +300,19 @@ def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, obser
     values["collapsed"] = collapse
     summary = _summary(record, values, None, 0.0, 0)
     nothing = Distribution.of([])
-    return RunData(record, summary, nothing, (), None, None, observed.samples, observed.pods, pd.DataFrame())
+    return RunData(
+        record,
+        summary,
+        nothing,
+        (),
+        None,
+        None,
+        observed.samples,
+        observed.nodes,
+        observed.pods,
+        pd.DataFrame(),
+        observed.requested,
+    )
 
 
 def _summary(

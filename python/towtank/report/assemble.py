@@ -160,6 +160,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         figures.pod_starts,
         tables.pod_starts(analysis, names),
         tables.usage(analysis, names),
+        *figures.each,
         figures.percentiles,
         figures.ecdf,
         figures.intervals,

@@ -30,10 +30,10 @@ ROWS = (
     "memory_bytes",
 )
 """Rows of the grid, in order."""
-OWN = {"rate": "done_per_s", "pods": "pods_ready"}
-"""Row → the variable that it is about, where that has another name."""
-BEHIND = {"rate": "requests_per_s", "pods": "pods_desired"}
-"""Row → what is drawn behind it: what was wanted."""
+OWN = {"rate": "done_per_s", "pods": "pods_ready", "nodes_ready": "nodes_ready"}
+"""Row → the variable that it is about, where there is another in it."""
+BEHIND = {"rate": "requests_per_s", "pods": "pods_desired", "nodes_ready": "nodes"}
+"""Row → what is drawn behind it: what was wanted, or is there."""
 
 
 def row_of(variable: str) -> str:
@@ -96,7 +96,7 @@ def _replicas(analysis: ExperimentAnalysis, valid: set[str]) -> list[pd.DataFram
     parts = []
     for metric, mine in counts.groupby("metric", sort=False):
         dull = mine.value.max() == 0 if metric == "pods_pending" else mine.value.nunique() == 1
-        if metric in ("pods_pending", "nodes_ready") and dull:
+        if metric in ("pods_pending", "nodes_ready", "nodes") and dull:
             continue
         binned = mine.assign(t_s=np.floor(mine.t_s / bin_s + 1e-9) * bin_s)
         each = binned.groupby(["treatment_id", "run_id", "t_s"], sort=False)["value"].mean().reset_index()

@@ -1,4 +1,4 @@
-"""The `kubernetes` source: how many pods are wanted, there and ready, nodes, autoscalers, and the life of every pod.
+"""The `kubernetes` source: how many pods are wanted, there and ready, nodes, autoscalers, and lives of pods and nodes.
 
 All of it is known from watches: a reading asks nobody. Events have the instant at which their message came; counts are
 those of the reading.
@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from towtank.errors import TelemetryError
-from towtank.platforms.kubernetes import pods
+from towtank.platforms.kubernetes import census
 from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.node_journal import is_ready
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.platforms.kubernetes.watching import Change, Watcher
-from towtank.platforms.kubernetes.workloads import replicas, workload_of
+from towtank.platforms.kubernetes.workloads import replicas
 from towtank.telemetry import cluster
 from towtank.telemetry.base import Event, ObserveContext, Sample
+from towtank.telemetry.node_life import NodeLives
 from towtank.telemetry.options import WatchOptions, read_options
 from towtank.telemetry.pod_life import PodLives
 
@@ -33,7 +35,7 @@ _TOTAL = ""
 
 
 class KubernetesSource:
-    """Counts pods by workload, and nodes; says what autoscalers see and want; tells lives of pods as events."""
+    """Counts pods by workload, and nodes; says what autoscalers see and want; tells lives of both as events."""
 
     name = "kubernetes"
 
@@ -42,6 +44,7 @@ class KubernetesSource:
         self._context: ObserveContext | None = None
         self._wanted: list[tuple[str, Watcher]] = []
         self._lives: PodLives | None = None
+        self._nodes: NodeLives | None = None
         self._scaled: deque[tuple[int, str, int, int]] = deque()
         self._events: list[Event] = []
 
@@ -63,10 +66,11 @@ class KubernetesSource:
         self._scaled.clear()
         view = self._view
         if view is None:
-            self._lives = None
+            self._lives = self._nodes = None
             self._events.append(cluster.not_in_a_cluster(self.name, context))
             return
         self._lives = PodLives(view, context.clock, self.name)
+        self._nodes = NodeLives(view, context.clock, self.name)
         kinds = {one.owned.kind: one.owned.of for one in view.workloads if one.owned.kind in COUNTED}
         for kind, of in kinds.items():
             self._wanted.append((kind, view.watch(of, partial(self._on_workload, kind))))
@@ -105,7 +109,7 @@ class KubernetesSource:
             return []
         if words := view.unheard():
             raise TelemetryError(words)
-        found = dict(_pods(view.pods))
+        found = dict(_pods(view.census.by_workload()))
         for kind, watcher in self._wanted:
             if watcher.denied:
                 continue
@@ -119,23 +123,29 @@ class KubernetesSource:
         for autoscaler in view.autoscalers:
             for name, values in _autoscaler(autoscaler):
                 found.setdefault(name, {}).update(values)
-        return [
+        counted = [
             Sample(t_us, self.name, instance, metric, float(value))
             for instance, values in found.items()
             for metric, value in values.items()
         ]
+        return counted if self._nodes is None else [*counted, *self._nodes.sizes(t_us)]
 
     def events(self) -> Iterable[Event]:
         """What was noticed since the last call."""
         events, self._events = self._events, []
-        if self._lives is not None:
+        if self._lives is not None and self._nodes is not None:
             events += self._lives.events()
+            events += self._nodes.events()
         while self._scaled and self._context is not None:
             t_ns, name, was, now = self._scaled.popleft()
             detail = json.dumps({"from": was, "to": now})
             words = f"{name} is to have {now} pods, before {was}"
             events.append(Event(self._context.clock.at_us(t_ns), self.name, "scaled", name, words, detail))
         return events
+
+    def facts(self) -> Mapping[str, Any]:
+        """Of which type the machines of the nodes are; see `base.StatesFacts`."""
+        return {} if self._nodes is None else self._nodes.facts()
 
     def close(self) -> Iterable[Sample]:
         """End the watches of workloads."""
@@ -145,26 +155,23 @@ class KubernetesSource:
         return ()
 
 
-def _pods(living: Sequence[Json]) -> Iterator[tuple[str, dict[str, float]]]:
+def _pods(by_workload: Mapping[str, Counter[str]]) -> Iterator[tuple[str, dict[str, float]]]:
     """Numbers of pods, of the whole deployment and of each workload."""
-    by_workload: dict[str, Counter[str]] = {}
-    for pod in living:
-        if pods.is_done(pod):
-            continue
-        state = "terminating" if pods.is_leaving(pod) else "ready" if pods.is_ready(pod) else "pending"
-        by_workload.setdefault(workload_of(pod), Counter())[state] += 1
     yield _TOTAL, _counts(sum(by_workload.values(), Counter()))
-    for workload, states in by_workload.items():
-        yield workload, _counts(states)
+    for workload, tally in by_workload.items():
+        yield workload, _counts(tally)
 
 
-def _counts(states: Counter[str]) -> dict[str, float]:
+def _counts(tally: Counter[str]) -> dict[str, float]:
     """`current` is what counts for a controller: pods that nobody has deleted."""
     return {
-        "replicas_current": states["ready"] + states["pending"],
-        "replicas_ready": states["ready"],
-        "replicas_pending": states["pending"],
-        "replicas_terminating": states["terminating"],
+        "replicas_current": tally[census.READY] + tally[census.PENDING],
+        "replicas_ready": tally[census.READY],
+        "replicas_pending": tally[census.PENDING],
+        "replicas_unscheduled": tally[census.UNSCHEDULED],
+        "replicas_terminating": tally[census.TERMINATING],
+        "cpu_requested_cores": tally[census.MILLICORES] / 1000,
+        "memory_requested_bytes": tally[census.MEMORY_BYTES],
     }
 
 
@@ -172,8 +179,11 @@ def _nodes(view: ClusterView) -> dict[str, float]:
     nodes = view.nodes
     if nodes is None:
         return {}
-    ready = [one for one in nodes if pods.condition(one, "Ready").get("status") == "True"]
-    return {"nodes": len(nodes), "nodes_ready": len(ready), "nodes_used": len(view.used_nodes)}
+    return {
+        "nodes": len(nodes),
+        "nodes_ready": sum(map(is_ready, nodes)),
+        "nodes_used": len(view.census.nodes),
+    }
 
 
 def _autoscaler(thing: Json) -> Iterator[tuple[str, dict[str, float]]]:

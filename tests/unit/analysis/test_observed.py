@@ -43,6 +43,17 @@ def test_only_sources_whose_metrics_the_file_names_and_only_the_load():
     assert binned(*rows) == {("netdata", "a", 1.0): 2.0, ("netdata", "a", 2.0): 4.0}
 
 
+def test_storage_of_pods_is_added_up_and_nodes_are_left_out():
+    rows = [
+        (0, "kubelet", "a", "disk_write_bytes_per_s", 10.0),
+        (0, "kubelet", "b", "disk_write_bytes_per_s", 5.0),
+        (0, "kubelet", "node/n1", "disk_write_bytes_per_s", 900.0),
+        (0, "kubelet", "a", "memory_bytes", 7.0),
+        (0, "process", "a", "disk_write_bytes_per_s", 3.0),
+    ]
+    assert binned(*rows) == {("kubelet", "disk_write_bytes_per_s", 0.0): 15.0}
+
+
 def test_nothing_is_nothing():
     frame = observed.named_samples(table())
     assert observed.for_figures(frame, treatment_id="t", run_id="r", bin_us=1).empty

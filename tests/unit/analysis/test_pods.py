@@ -46,6 +46,13 @@ def test_counts_hold_until_the_next_one_and_only_the_window_counts():
     assert "not counted" in found["nodes_ready"].reason
 
 
+def test_node_seconds_are_nodes_times_time_ready_or_not():
+    """The window is 1 to 4 s: 2 nodes for 1.5 s, 3 for 1.5 s."""
+    samples = [(round(t * S), "kubernetes", "", "nodes", n) for t, n in ((0.5, 2.0), (2.5, 3.0), (5.0, 2.0))]
+    assert values(samples)["node_seconds"].value == pytest.approx(2 * 1.5 + 3 * 1.5)
+    assert "nodes was not counted" in values(counted(0.5, ready=1))["node_seconds"].reason
+
+
 def test_without_the_source_the_reason_says_what_to_do():
     found = values()
     assert {found[name].value for name in VARIABLES} == {None}

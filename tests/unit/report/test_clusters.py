@@ -7,6 +7,7 @@ import pytest
 
 from support.sample_analysis import sample_analysis
 from towtank import report
+from towtank.analysis.each import COLUMNS as EACH_COLUMNS
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.analysis.pods import CURVE_COLUMNS, CURVE_STEPS, FIGURE_COLUMNS, START_COLUMNS
 from towtank.analysis.usage import USAGE_COLUMNS
@@ -67,6 +68,19 @@ def test_what_never_changes_has_no_row(analysis: ExperimentAnalysis) -> None:
     assert "pods_pending" not in set(series.bands(replace(analysis, replicas=calm)).variable)
 
 
+def test_nodes_that_come_are_drawn_with_those_that_are_not_ready_behind(analysis: ExperimentAnalysis) -> None:
+    rows = [
+        (run.treatment_id, run.run_id, float(t_s), name, count)
+        for run in analysis.runs
+        for t_s in range(8)
+        for name, count in (("nodes", 1 + (t_s >= 2)), ("nodes_ready", 1 + (t_s >= 4)))
+    ]
+    scaled = replace(analysis, replicas=pd.DataFrame(rows, columns=list(FIGURE_COLUMNS)))
+    figure = next(one for one in report.build(scaled).figures if one.id.startswith("timeseries"))
+    assert {"nodes", "nodes_ready"} <= {record["variable"] for record in figure.datasets["bands"]}
+    assert "the grey line is all that are there, Ready or not" in figure.caption
+
+
 def test_the_report_shows_them(analysis: ExperimentAnalysis) -> None:
     model = report.build(analysis)
     figure = next(one for one in model.figures if one.id.startswith("timeseries"))
@@ -108,3 +122,31 @@ def test_how_pods_came_up_is_drawn_step_by_step(analysis: ExperimentAnalysis) ->
         for one in report.build(replace(analysis, pod_curves=few)).figures
         if one.id == "pod-starts-figure"
     ], "four pods are a table"
+
+
+def lines_of(analysis: ExperimentAnalysis, *instances: str, of: int) -> ExperimentAnalysis:
+    run = analysis.runs[0]
+    rows = [
+        (run.treatment_id, run.run_id, row, name, float(t_s), 1.0, value, of)
+        for row, value in (("pod_cpu", 0.5), ("node_memory", 2.0**30))
+        for name in instances
+        for t_s in range(4)
+    ]
+    return replace(analysis, each=pd.DataFrame(rows, columns=list(EACH_COLUMNS)))
+
+
+def test_single_pods_and_nodes_are_lines(analysis: ExperimentAnalysis) -> None:
+    (figure,) = [
+        one for one in report.build(lines_of(analysis, "a", "<b>", of=40)).figures if one.id == "each-1"
+    ]
+    assert {record["variable"] for record in figure.datasets["bands"]} == {"pod_cpu", "node_memory"}
+    assert {record["instance"] for record in figure.datasets["bands"]} == {"a", "<b>"}
+    assert "CPU of pods, cores and memory of nodes" in figure.alt
+    assert "of 40 pods the 2 with most CPU and of 40 nodes the 2 with most memory" in figure.caption
+    assert {record["shown"] for record in figure.datasets["bands"]} == {"0.5 cores", "1 GiB"}
+
+
+def test_one_pod_alone_needs_no_lines(analysis: ExperimentAnalysis) -> None:
+    assert not [
+        one for one in report.build(lines_of(analysis, "a", of=1)).figures if one.id.startswith("each")
+    ]

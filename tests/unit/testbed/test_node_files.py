@@ -12,7 +12,7 @@ import pytest
 from testbed import certificates, components, node_files
 from testbed.settings import INSIDE_CONFIG, NAME, REGISTRY, Folders, Options
 
-OPTIONS = Options(nodes=2, hpa_sync_s=5)
+OPTIONS = Options(nodes=2, hpa_sync_s=5, kwok=True)
 INSIDE = re.compile(rf"{INSIDE_CONFIG}/([A-Za-z0-9_./-]+)")
 
 
@@ -52,6 +52,14 @@ def test_only_the_first_node_has_the_control_plane_and_its_keys(folders):
     assert {c.name for c in components.of_node(second, OPTIONS)} == {"containerd", "kubelet", "kube-proxy"}
     assert (folders.node(first) / "etc" / "ca.key").exists()
     assert not list((folders.node(second) / "etc").glob("ca.key"))
+
+
+def test_kwok_runs_beside_the_control_plane_where_it_was_asked_for():
+    first = OPTIONS.all_nodes()[0]
+    (kwok,) = [c for c in components.of_node(first, OPTIONS) if c.name == "kwok"]
+    assert f"--kubeconfig={INSIDE_CONFIG}/kwok.kubeconfig" in kwok.command
+    assert "kwok" not in {c.name for c in components.of_node(first, Options())}
+    assert "kwok" not in certificates.users(Options())
 
 
 def test_keys_and_tokens_are_their_owners_own(folders):

@@ -32,6 +32,8 @@ def test_nodes_share_the_pod_range_out():
         assert node.pods.subnet_of(settings.POD_RANGE)
         assert node.pods.num_addresses > settings.MAX_PODS * 2  # addresses of ended pods are not free at once
         assert node.address in settings.NODE_RANGE
+        assert not node.pods.overlaps(settings.FAKE_POD_RANGE)
+    assert settings.FAKE_POD_RANGE.subnet_of(settings.POD_RANGE)
 
 
 @pytest.mark.parametrize("wrong", [{"nodes": 0}, {"nodes": 9}, {"hpa_sync_s": 0}, {"metrics_s": 5}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import pods
@@ -34,6 +35,13 @@ def quantity(text: object) -> float:
     return float(match.group(1)) * _FACTORS[match.group(2)]
 
 
+class NodeCount(NamedTuple):
+    """Nodes of a cluster: all that are there, whoever pays for them, and those that are Ready."""
+
+    there: int
+    ready: int
+
+
 @dataclass(frozen=True)
 class Baseline:
     """What a deployment was when it had just become ready.
@@ -42,12 +50,12 @@ class Baseline:
     ----------
     replicas : mapping
         Workload → pods that it wanted.
-    ready_nodes : int, optional
+    nodes : NodeCount, optional
         None where nodes may not be read.
     """
 
     replicas: Mapping[str, int]
-    ready_nodes: int | None
+    nodes: NodeCount | None
 
     @classmethod
     def take(cls, api: ApiClient, workloads: Sequence[Workload]) -> Baseline:
@@ -59,21 +67,24 @@ class Baseline:
         """
         found = {one.name: api.find(one.owned.path) for one in workloads}
         wanted = {name: replicas(thing)[0] for name, thing in found.items() if thing and _has_replicas(thing)}
-        return cls(wanted, _ready_nodes(api))
+        return cls(wanted, _count_nodes(api))
 
 
 def _has_replicas(thing: Json) -> bool:
     return "replicas" in (thing.get("spec") or {}) or "desiredNumberScheduled" in (thing.get("status") or {})
 
 
-def _ready_nodes(api: ApiClient) -> int | None:
+def _count_nodes(api: ApiClient) -> NodeCount | None:
+    there = ready = 0
     try:
-        nodes, _ = api.list(NODE.path())
+        for page, _ in api.pages(NODE.path()):
+            there += len(page)
+            ready += sum(pods.condition(node, "Ready").get("status") == "True" for node in page)
     except ApiError as error:
         if error.code == 403:
             return None
         raise
-    return len([node for node in nodes if pods.condition(node, "Ready").get("status") == "True"])
+    return NodeCount(there, ready)
 
 
 def off_baseline(
@@ -98,9 +109,13 @@ def off_baseline(
     if leaving:
         yield f"{leaving} pod(s) are still ending"
     yield from _busy_autoscalers(api, namespace)
-    nodes = _ready_nodes(api)
-    if nodes is not None and baseline.ready_nodes is not None and nodes != baseline.ready_nodes:
-        yield f"{nodes} nodes are ready, at the baseline {baseline.ready_nodes}"
+    now, then = _count_nodes(api), baseline.nodes
+    if now is None or then is None:
+        return
+    if now.ready != then.ready:
+        yield f"{now.ready} nodes are ready, at the baseline {then.ready}"
+    if now.there != then.there:
+        yield f"{now.there} nodes are there, at the baseline {then.there}"
 
 
 def _busy_autoscalers(api: ApiClient, namespace: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -154,17 +154,25 @@ class ApiClient:
         """
         return self._send("GET", path, params=params, timeout_s=timeout_s).content
 
-    def list(self, path: str, **params: str) -> tuple[list[Json], str]:
-        """All objects of a collection, page by page, and the version at which they were read."""
-        found: list[Json] = []
+    def pages(self, path: str, **params: str) -> Iterator[tuple[Sequence[Json], str]]:
+        """All objects of a collection, page by page, each with the version at which it was read."""
         params = {**params, "limit": str(PAGE)}
         while True:
             page = self.get(path, **params)
-            found += page.get("items") or []
             meta = page.get("metadata") or {}
+            yield page.get("items") or [], str(meta.get("resourceVersion", ""))
             if not meta.get("continue"):
-                return found, str(meta.get("resourceVersion", ""))
+                return
             params["continue"] = meta["continue"]
+
+    def list(self, path: str, **params: str) -> tuple[list[Json], str]:
+        """All objects of a collection, and the version at which they were read."""
+        found: list[Json] = []
+        version = ""
+        for page, at in self.pages(path, **params):
+            found += page
+            version = at
+        return found, version
 
     def delete(self, path: str, uid: str, *, grace_s: int | None = None) -> bool:
         """Delete an object if it is still the one with this UID; whether there was one.

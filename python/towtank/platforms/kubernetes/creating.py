@@ -234,8 +234,8 @@ def delete_all(
         count += _delete(api, NAMESPACE.path(name=note.namespace), note.token, waiting)
     else:
         for kind in (POD, CLAIM):  # pods without an owner any more; claims that a StatefulSet leaves behind
-            things, _ = api.list(kind.path(note.namespace), labelSelector=selector(note.token))
-            for thing in things:
+            pages = api.pages(kind.path(note.namespace), labelSelector=selector(note.token))
+            for thing in (thing for page, _ in pages for thing in page):
                 if kind is POD and thing["metadata"].get("ownerReferences"):
                     waiting.append(kind.path(note.namespace, thing["metadata"]["name"]))
                 else:

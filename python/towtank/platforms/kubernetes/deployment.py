@@ -12,15 +12,18 @@ from typing import Any
 from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms import placeholders
 from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target, Undo
-from towtank.platforms.kubernetes import creating, disturbing, ownership, pods, reach
+from towtank.platforms.kubernetes import creating, disturbing, ownership, pods, reach, watching
 from towtank.platforms.kubernetes.baseline import Baseline, busy_nodes, off_baseline
+from towtank.platforms.kubernetes.census import Census
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
 from towtank.platforms.kubernetes.journal import Journal, Step
+from towtank.platforms.kubernetes.kept import OF_EVENT, OF_NODE, OF_POD
 from towtank.platforms.kubernetes.lease import LiveLease
+from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.platforms.kubernetes.ownership import Note
 from towtank.platforms.kubernetes.parameters import Change
 from towtank.platforms.kubernetes.readiness import LOOK_EVERY_S, Waiter, cancelled_sleep
@@ -34,6 +37,12 @@ from towtank.units import format_duration
 
 RECONNECT_S = 20.0
 """An API server that was restarted is heard again within this, or the platform counts as lost."""
+MOST_PODS_SHOWN = 500
+"""Pods that are described in run.json; of more, how many are left out. Telemetry has the lives of all."""
+PULLS = {
+    "fieldSelector": "involvedObject.kind=Pod,reason!=Scheduled,reason!=Created,reason!=Started,reason!=Killing"
+}
+"""Which events are watched: those that may tell of images. What else every pod brings is seen at the pod itself."""
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -88,6 +97,8 @@ class KubernetesDeployment:
         )  # fmt: skip
         self._lease = LiveLease(self._api, self._namespace, context.token, self._marks)
         self._journal = Journal()
+        self._census = Census()
+        self._nodes_seen = NodeJournal()
         self._watchers: dict[str, Watcher] = {}
         self._baseline: Baseline | None = None
         self._timings_s: dict[str, float] = {}
@@ -144,14 +155,17 @@ class KubernetesDeployment:
         journal, namespace = self._journal, self._namespace
         mine = {"labelSelector": ownership.selector(self._context.token)}
         self._watchers = {
-            "pods": Watcher(self._api, POD.path(namespace), journal.on_pod, mine),
-            "events": Watcher(self._api, EVENT.path(namespace), journal.on_event, keep=False),
+            "pods": Watcher(self._api, POD.path(namespace), self._on_pod, mine, shape=OF_POD),
+            "events": Watcher(
+                self._api, EVENT.path(namespace), journal.on_event, PULLS, shape=OF_EVENT, keep=False
+            ),
             "replica_sets": Watcher(self._api, REPLICA_SET.path(namespace), nothing, mine),
             "autoscalers": Watcher(self._api, AUTOSCALER.path(namespace), nothing),
-            "nodes": Watcher(self._api, NODE.path(), self._on_node),
+            "nodes": Watcher(self._api, NODE.path(), self._on_node, shape=OF_NODE),
         }
         for watcher in self._watchers.values():
             watcher.start()
+        self._nodes_seen.open()
         pods_watcher = self._watchers["pods"]
         if pods_watcher.denied or not pods_watcher.connected():
             raise PlatformError(
@@ -159,10 +173,14 @@ class KubernetesDeployment:
                 hint=f"`towtank doctor --context {self._api.context}` lists the rights that are missing",
             )
 
-    def _on_node(self, change: Any, node: Json, before: Json | None, t_ns: int) -> None:  # noqa: ANN401 - passed on
-        """Nodes matter where pods of ours are; others come and go."""
-        ours = {(pod.get("spec") or {}).get("nodeName") for pod in self._pods()}
-        if node["metadata"]["name"] in ours:
+    def _on_pod(self, change: watching.Change, pod: Json, before: Json | None, t_ns: int) -> None:
+        self._census.on_pod(change, pod, before, t_ns)
+        self._journal.on_pod(change, pod, before, t_ns)
+
+    def _on_node(self, change: watching.Change, node: Json, before: Json | None, t_ns: int) -> None:
+        """A node that is lost is a failure where pods of ours are; others come and go."""
+        self._nodes_seen.on_node(change, node, before, t_ns)
+        if self._census.is_on(str(node["metadata"]["name"])):
             self._journal.on_node(change, node, before, t_ns)
 
     def _pods(self) -> list[Json]:
@@ -271,8 +289,9 @@ class KubernetesDeployment:
     def view(self) -> ClusterView:
         """What telemetry may see; see `view.SeenInCluster`."""
         return ClusterView(
-            self._api, self._namespace, self._context.token, self._workloads, self._watchers, self._journal
-        )
+            self._api, self._namespace, self._context.token, self._workloads, self._watchers, self._journal,
+            self._census, self._nodes_seen,
+        )  # fmt: skip
 
     def unsettled(self, *, cpu_below: float | None, replicas: bool) -> str:
         """What keeps the deployment from its baseline; see `base.KnowsBaseline`."""
@@ -294,6 +313,7 @@ class KubernetesDeployment:
 
     def describe(self) -> dict[str, Any]:
         """Facts for run.json; header values that hold a secret are masked."""
+        living = self._pods()
         return {
             "platform": "kubernetes",
             "cluster": self._connection.cluster,
@@ -305,12 +325,18 @@ class KubernetesDeployment:
                 for name, target in self.targets.items()
                 for instance in target.instances
             ],
-            "pods": [pods.shown(pod) for pod in self._pods()],
+            "pods": [pods.shown(pod) for pod in living[:MOST_PODS_SHOWN]],
+            **({"pods_left_out": left_out} if (left_out := len(living) - MOST_PODS_SHOWN) > 0 else {}),
             "headers": {
                 name: placeholders.render(value, self._secrets.masked_placeholders)
                 for name, value in mask_values(self._config.headers).items()
             },
             "baseline": dict(self._baseline.replicas) if self._baseline is not None else {},
+            "baseline_nodes": (
+                self._baseline.nodes._asdict()
+                if self._baseline is not None and self._baseline.nodes is not None
+                else {}
+            ),
             "watches": {
                 name: {
                     "denied": watcher.denied,

@@ -28,7 +28,7 @@ deployment itself is seen within milliseconds of them."""
 _PULL_REASONS: dict[str, StepName] = {"Pulling": "pulling", "Pulled": "pulled"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """A step of a pod's life: when the message of it came, and the object's own time.
 

@@ -18,6 +18,8 @@ from towtank.platforms.output import clean
 from towtank.units import format_duration
 
 LOOK_EVERY_S = 0.25
+PAUSE_FACTOR = 9
+"""Looking at thousands of pods takes long: so many times as long nobody looks, which leaves it a tenth of a core."""
 HOPELESS_AFTER_S = 6.0
 """A pull that failed once may succeed a moment later; one that is refused for this long will not."""
 FAILURE_AFTER_S = 4.0
@@ -87,6 +89,7 @@ class Waiter:
         failing_since: float | None = None
         while True:
             cancelled()
+            looking = time.monotonic()
             things = [(one, self.api.find(one.owned.path)) for one in self.workloads]
             missing = [words for one, thing in things if (words := one.missing(thing))]
             if not missing:
@@ -104,7 +107,8 @@ class Waiter:
                 raise self._cannot(self._of_pod(*worst), worst[1].kind)
             if now - begun >= timeout_s:
                 raise self._late(timeout_s, missing, refused, worst, first_instance)
-            cancelled_sleep(min(LOOK_EVERY_S, timeout_s), cancelled)
+            looked_s = time.monotonic() - looking
+            cancelled_sleep(min(max(LOOK_EVERY_S, looked_s * PAUSE_FACTOR), timeout_s), cancelled)
 
     def _worst(self) -> tuple[Json, Trouble] | None:
         """The pod to speak of: a hopeless one if there is one, else the one that got least far."""

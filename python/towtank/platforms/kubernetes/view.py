@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from towtank.platforms.kubernetes import ownership
+from towtank.platforms.kubernetes.census import Census
 from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.discovery import Kind
 from towtank.platforms.kubernetes.journal import Journal, Step
+from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.platforms.kubernetes.watching import Change, OnChange, Watcher
 from towtank.platforms.kubernetes.workloads import Workload, scaled_by
 
@@ -29,6 +31,10 @@ class ClusterView:
         `pods`, `nodes` and `autoscalers`, at work.
     journal : Journal
         Steps of all pods.
+    census : Census
+        How many of them there are.
+    nodes_seen : NodeJournal
+        Nodes that came and went.
     """
 
     api: ApiClient
@@ -37,6 +43,8 @@ class ClusterView:
     workloads: Sequence[Workload]
     watchers: Mapping[str, Watcher]
     journal: Journal
+    census: Census = field(default_factory=Census)
+    nodes_seen: NodeJournal = field(default_factory=NodeJournal)
 
     @property
     def pods(self) -> list[Json]:
@@ -58,8 +66,7 @@ class ClusterView:
     @property
     def used_nodes(self) -> list[str]:
         """Nodes that pods of the deployment are on, by name."""
-        placed = {str((pod.get("spec") or {}).get("nodeName") or "") for pod in self.pods}
-        return sorted(placed - {""})
+        return sorted(self.census.nodes)
 
     @property
     def selector(self) -> str:

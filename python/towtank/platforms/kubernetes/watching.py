@@ -14,6 +14,7 @@ from typing import Literal
 
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json, Lines, parse_event
+from towtank.platforms.kubernetes.kept import Shape, kept
 
 Change = Literal["ADDED", "MODIFIED", "DELETED"]
 OnChange = Callable[[Change, Json, Json | None, int], None]
@@ -48,6 +49,8 @@ class Watcher:
         Called from the thread, in order.
     params : mapping
         Selectors.
+    shape : Shape, optional
+        What of the objects is told and kept; all of it by default.
     keep : bool
         Keep the objects, for `things`; without it only what is needed to tell news from repetition.
     """
@@ -59,12 +62,14 @@ class Watcher:
         on_change: OnChange,
         params: Mapping[str, str] | None = None,
         *,
+        shape: Shape | None = None,
         keep: bool = True,
     ) -> None:
         self._api = api
         self._path = path
         self._on_change = on_change
         self._params = dict(params or {})
+        self._shape = shape
         self._keep = keep
         self._lock = threading.Lock()
         self._things: dict[str, Json] = {}
@@ -150,7 +155,11 @@ class Watcher:
 
     def _read(self) -> str:
         """Read the whole collection and tell what differs from what was known."""
-        found, version = self._api.list(self._path, **self._params)
+        found: list[Json] = []
+        version = ""
+        for page, at in self._api.pages(self._path, **self._params):
+            found += map(self._reduced, page)  # of thousands of objects, one page is there as a whole
+            version = at
         now_ns = time.monotonic_ns()
         current = {str(thing["metadata"]["uid"]): thing for thing in found}
         with self._lock:
@@ -183,15 +192,20 @@ class Watcher:
                     kind, thing = parse_event(line)
                     self._version = str(thing["metadata"].get("resourceVersion") or self._version)
                     if kind in ("ADDED", "MODIFIED", "DELETED"):
-                        self._tell(kind, thing, now_ns)  # type: ignore[arg-type]  # just checked
+                        self._tell(kind, self._reduced(thing), now_ns)  # type: ignore[arg-type]  # just checked
                     self._heard()
         finally:
             with self._lock:
                 self._lines = None
 
+    def _reduced(self, thing: Json) -> Json:
+        if self._shape is not None:
+            return kept(thing, self._shape)
+        thing["metadata"].pop("managedFields", None)  # half of an object, and of no use here
+        return thing
+
     def _tell(self, kind: Change, thing: Json, now_ns: int) -> None:
         uid = str(thing["metadata"]["uid"])
-        thing["metadata"].pop("managedFields", None)  # half of an object, and of no use here
         with self._lock:
             before = self._things.get(uid)
             if before is not None and kind != "DELETED":

@@ -6,6 +6,7 @@ from altair.utils.schemapi import debug_mode
 
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.figures.counts import instances, outcomes
+from towtank.report.figures.each import each
 from towtank.report.figures.ecdf import ecdf
 from towtank.report.figures.forest import forest
 from towtank.report.figures.hops import hops
@@ -40,6 +41,7 @@ def collect(
             ecdf=ecdf(analysis, names),
             timeseries=tuple(timeseries(analysis, names)),
             observed=tuple(observed(analysis, names)),
+            each=tuple(each(analysis, names)),
             outcomes=outcomes(analysis, names),
             instances=instances(analysis, names),
             pod_starts=pod_starts(analysis, names),

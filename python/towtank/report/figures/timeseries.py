@@ -129,6 +129,8 @@ def _caption(
     )
     if (mine.variable == "pods_desired").any():
         text += " In the row of pods, the grey line is the number that was wanted."
+    if (mine.variable == "nodes").any():
+        text += " In the row of nodes, the grey line is all that are there, Ready or not."
     shaded = [s["name"] for s in stages if s["shade"]]
     if shaded:
         text += f" Shaded: {listed(shaded)}."
@@ -189,7 +191,7 @@ def drawable(
 
 _MEANS = {
     "requests_per_s": "throughput", "done_per_s": "throughput", "p50_s": "median", "p95_s": "p95",
-    "pods_desired": "pods_ready",
+    "pods_desired": "pods_ready", "nodes": "nodes_ready",
 }  # fmt: skip
 
 

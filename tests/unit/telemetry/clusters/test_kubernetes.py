@@ -56,7 +56,8 @@ def namespace(deployment: KubernetesDeployment) -> str:
 def test_counts_of_pods_and_nodes(source: KubernetesSource) -> None:
     wanted = {
         "replicas_desired": 2, "replicas_current": 2, "replicas_ready": 2, "replicas_pending": 0,
-        "replicas_terminating": 0,
+        "replicas_terminating": 0, "replicas_unscheduled": 0,
+        "cpu_requested_cores": 0.04, "memory_requested_bytes": 32 * 2**20,
     }  # fmt: skip
     assert values(source, "Deployment/app") == wanted
     assert values(source, "") == {**wanted, "nodes": 1, "nodes_ready": 1, "nodes_used": 1}
