@@ -7,6 +7,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,15 @@ class Study:
             f"creating.delete_all.__kwdefaults__['timeout_s'] = {self.gone_within_s}\n"
             "from towtank.cli.main import main\nmain()"
         )
-        return [sys.executable, "-c", hurried, "run", str(self.folder / "experiment.yaml"), "--plain"]
+        return [
+            sys.executable,
+            "-c",
+            hurried,
+            "run",
+            str(self.folder / "experiment.yaml"),
+            "--plain",
+            "--no-report",
+        ]
 
     def run(self, *, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
         """The whole command."""
@@ -137,3 +146,34 @@ def finished(process: subprocess.Popen[str], *, timeout_s: float = 150) -> subpr
 def reasons(record: dict[str, Any], axis: str) -> dict[str, str]:
     """Name → message of what was found on an axis."""
     return {one["name"]: one["message"] for one in record["verdicts"][f"{axis}_reasons"]}
+
+
+def carried_out(
+    study: Study, meddle: Callable[[Study], None], *, codes: tuple[int, ...] = ENDED
+) -> dict[str, Any]:
+    """The record of a run that was meddled with while its load was on."""
+    study.write()
+    process = study.start()
+    try:
+        meddle(study)
+    except BaseException:
+        process.terminate()
+        finished(process)
+        raise
+    done = finished(process)
+    assert done.returncode in codes, done.stderr
+    (record,) = study.records()
+    return record
+
+
+def goes_on(study: Study, *, repeated: bool) -> dict[str, Any]:
+    """The same command again ends the study: it repeats a run that was spoiled, and no other."""
+    before = study.records()
+    spoiled = before[-1]["verdicts"]["instrument"] == "invalid"  # a busy machine may have done that, too
+    done = study.run()
+    assert done.returncode in ENDED, done.stderr
+    after = study.records()
+    assert len(after) == len(before) + (repeated or spoiled), done.stderr
+    assert study.left() == []
+    assert not list(study.results.glob("intents/*.json"))
+    return after[-1]
