@@ -9,7 +9,18 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from benchmarks.measure import Setting
-from benchmarks.scenarios import io_uring, keepalive, memory, open_load, records, report, secure, shop, start
+from benchmarks.scenarios import (
+    io_uring,
+    keepalive,
+    kubernetes,
+    memory,
+    open_load,
+    records,
+    report,
+    secure,
+    shop,
+    start,
+)
 
 
 class Scenario(Protocol):
@@ -34,4 +45,5 @@ SCENARIOS: dict[str, Scenario] = {
     "start": start,
     "io_uring": io_uring,
     "report": report,
+    "kubernetes": kubernetes,
 }
