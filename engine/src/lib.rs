@@ -1,7 +1,9 @@
 //! The load engine of Towtank.
 //!
 //! `schedule` says when, `journey` what, `transport` how; `record` keeps every request; `drive` joins them.
-//! `echo` is what it measures itself against. `worker` makes it one of several that share a load.
+//! `echo` is what it measures itself against. `worker` makes it one of several that share a load;
+//! `agent` tells what a machine does meanwhile; both are spoken to over `remote`.
+pub mod agent;
 pub mod build_info;
 pub mod cli;
 pub mod drive;
@@ -10,6 +12,7 @@ pub mod guard;
 pub mod job;
 pub mod journey;
 pub mod record;
+pub mod remote;
 pub mod rng;
 pub mod schedule;
 pub mod transport;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use towtank_engine::record::compact::compact;
-use towtank_engine::worker::handshake::{Token, Who};
+use towtank_engine::remote::handshake::{Token, Who};
 use worker_support::{Orders, TOKEN, Worker};
 
 fn answering() -> Server {

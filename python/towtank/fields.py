@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -35,7 +36,9 @@ __all__ = [
     "Scalar",
     "Size",
     "Slug",
+    "SshAddress",
     "Whole",
+    "read_ssh_address",
 ]
 
 Scalar = bool | int | float | str
@@ -129,6 +132,32 @@ Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_number)]
 """A finite number; true is not one."""
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 """A name that may stand in a folder's name: letters, digits, ``_ . -``; at most 63."""
+
+
+def read_ssh_address(value: object) -> str:
+    """Read the address of a machine that ssh reaches.
+
+    Raises
+    ------
+    ValueError
+    """
+    text = value if isinstance(value, str) else ""
+    try:
+        parts = urlsplit(text)
+        port_is_good = parts.port is None or parts.port > 0
+    except ValueError:
+        parts, port_is_good = urlsplit(""), False
+    host = parts.hostname or ""
+    beyond = parts.path.strip("/") or parts.query or parts.fragment or parts.password
+    if parts.scheme != "ssh" or not host or host.startswith("-") or beyond or not port_is_good:
+        raise ValueError(f"{value!r} is no address; allowed is ssh://[user@]host[:port]")
+    if (parts.username or "").startswith("-"):
+        raise ValueError(f"{value!r}: a user's name does not begin with `-`")
+    return text
+
+
+SshAddress = Annotated[str, BeforeValidator(read_ssh_address)]
+"""``ssh://[user@]host[:port]``"""
 
 
 def _command_kind(value: object) -> str:

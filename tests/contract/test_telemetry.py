@@ -29,6 +29,7 @@ from support.fake_netdata import fake_netdata
 from support.fake_prometheus import Script as PrometheusScript
 from support.fake_prometheus import fake_prometheus
 from support.fake_telemetry import FakeKubelets
+from support.helpers import DeclaredHelpers
 from support.repeated import repeated
 from support.telemetry_servers import free_port
 from towtank.clock import RunClock
@@ -78,7 +79,9 @@ IN_CLUSTERS = ("kubernetes", "kubelet", "metrics-server")
 HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
     "prometheus": prometheus_options,
     "netdata": netdata_options,
+    "agent": lambda start: {},
 }
+OF_SERVERS = ("prometheus", "netdata")
 UNIT = re.compile(
     r"(_bytes|_bytes_per_s|_per_s|_ratio|_cores|_s|_us|_1m)$|^(processes|threads|open_files|restarts)$"
     r"|^(nodes|nodes_ready|nodes_used|replicas_[a-z]+)$"
@@ -273,9 +276,12 @@ def test_reading_is_cheap(source: Source, context: ObserveContext) -> None:
 
 
 @pytest.mark.parametrize("name", list(HELD_BACK))
-def test_what_was_held_back_comes_at_the_end(name: str, start: Start) -> None:
+def test_what_was_held_back_comes_at_the_end(name: str, start: Start, tmp_path: Path) -> None:
     source = registry.create(name)
-    context = ObserveContext(RunClock(time.monotonic_ns()), 1.0, [], (), HELD_BACK[name](start))
+    helpers = DeclaredHelpers(tmp_path)
+    context = ObserveContext(
+        RunClock(time.monotonic_ns()), 1.0, [], (), HELD_BACK[name](start), helpers=helpers
+    )
     assert isinstance(source, AsksOthers)
     assert isinstance(source, KnowsGaps)
     source.start(context)
@@ -293,11 +299,12 @@ def test_what_was_held_back_comes_at_the_end(name: str, start: Start) -> None:
     assert list(source.close()) == []
     assert source.gaps() == []
     assert 0 < source.patience_s < 600
+    assert helpers.open == [], "what it started is over"
     if isinstance(source, StatesFacts):
         assert json.dumps(dict(source.facts()))
 
 
-@pytest.mark.parametrize("name", list(HELD_BACK))
+@pytest.mark.parametrize("name", OF_SERVERS)
 def test_a_failed_start_leaves_nothing_open(name: str, start: Start) -> None:
     source = registry.create(name)
     options = {**HELD_BACK[name](start), "url": "http://127.0.0.1:9"}

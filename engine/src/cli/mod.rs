@@ -1,4 +1,5 @@
 //! The command line: one file per subcommand, each with its arguments and a `main`.
+pub mod agent;
 pub mod check;
 pub mod compact;
 pub mod guard;
@@ -34,6 +35,7 @@ enum Command {
     Guard(guard::Args),
     Sweep(sweep::Args),
     Worker(worker::Args),
+    Agent(agent::Args),
     #[command(hide = true)]
     Serve(serve::Args),
 }
@@ -47,6 +49,7 @@ pub fn main() -> ExitCode {
         Command::Guard(args) => guard::main(&args),
         Command::Sweep(args) => sweep::main(&args),
         Command::Worker(args) => worker::main(&args),
+        Command::Agent(args) => agent::main(&args),
         Command::Serve(args) => serve::main(&args),
     }
 }

@@ -1,7 +1,7 @@
 //! `towtank-engine worker`.
 use super::guard::print_line;
 use super::{EXIT_FAILED, EXIT_OK};
-use crate::worker::handshake::Token;
+use crate::remote::handshake::Token;
 use crate::worker::serve::{self, Terms};
 use serde_json::json;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Taking a job and its files in: bounded, checked, into a folder of this worker alone.
-use super::frame::{self, Frame, FrameError, MESSAGE_BYTES};
 use super::orders::{Content, File, Part};
 use crate::guard::is_plain_name;
 use crate::job::MAX_JOB_BYTES;
+use crate::remote::frame::{self, Frame, FrameError, MESSAGE_BYTES};
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::io::{Read, Write};

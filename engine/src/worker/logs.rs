@@ -1,6 +1,6 @@
 //! The logs of a load that has ended: listed with their checksums, and sent.
-use super::frame::PIECE_BYTES;
 use super::output::Output;
+use crate::remote::frame::PIECE_BYTES;
 use serde::Serialize;
 use serde_json::json;
 use std::fs::File;

@@ -3,8 +3,6 @@
 //! docs/workers.md. The load itself is a process of its own, `towtank-engine run`, whose lifeline this one holds: when the
 //! connection is lost, the lifeline ends, and with it the load, in order. What was recorded is kept until it was fetched.
 mod carrier;
-pub mod frame;
-pub mod handshake;
 mod intake;
 mod logs;
 mod orders;

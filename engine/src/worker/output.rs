@@ -1,5 +1,5 @@
 //! Where events go: to whoever is connected, if anybody is.
-use super::frame;
+use crate::remote::frame;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};

@@ -2,29 +2,26 @@
 //!
 //! It ends when all was fetched, when its deadline is over, on a signal, or when nobody comes back after a connection was lost.
 use super::carrier::{Carrier, Stage};
-use super::handshake::{self, Token};
 use super::output::Output;
 use super::session::{End, Session};
 use crate::build_info;
+use crate::remote::door::{Door, spawn};
+use crate::remote::frame;
+use crate::remote::handshake::{self, Token};
+use crate::remote::pipe::Pipe;
 use crate::transport::reactor::monotonic_ns;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::DirBuilder;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whoever connects says who it is within this.
-const HELLO_WITHIN: Duration = Duration::from_secs(5);
-/// Connections that have not said so yet.
-const MOST_STRANGERS: usize = 16;
-/// An event that is not taken within this finds nobody.
-const WRITE_WITHIN: Duration = Duration::from_secs(10);
 /// Whoever gives orders asks for the time more often than this; longer silence means that it has gone.
 const SILENCE: Duration = Duration::from_secs(30);
 /// After a connection was lost its records can be fetched for so long.
@@ -44,12 +41,10 @@ pub struct Terms {
 struct Server {
     carrier: Arc<Carrier>,
     output: Arc<Output>,
-    token: Option<Token>,
     /// When something was heard last from whoever gives orders.
     heard_ns: AtomicU64,
     /// Somebody gives orders.
     taken: AtomicBool,
-    strangers: AtomicUsize,
     /// Its connection, to be cut when nothing is heard.
     connection: Mutex<Option<TcpStream>>,
     ends: Mutex<Sender<End>>,
@@ -62,30 +57,20 @@ pub fn over_tcp(
     terms: &Terms,
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), String> {
-    let listener = TcpListener::bind(address).map_err(|e| format!("cannot listen on {address}: {e}"))?;
-    let bound = listener.local_addr().map_err(|e| format!("cannot listen on {address}: {e}"))?;
-    let (server, ends) = Server::new(Some(token), terms)?;
+    let (door, bound) = Door::open(address, token)?;
+    let (server, ends) = Server::new(terms)?;
     listening(bound);
-    let accepting = Arc::clone(&server);
-    let accept = move || {
-        for stream in listener.incoming() {
-            match stream {
-                Ok(stream) => admit(&accepting, stream),
-                // Out of descriptors, perhaps: not at full speed.
-                Err(_) => std::thread::sleep(LOOK_EVERY),
-            }
-        }
-    };
-    spawn("accept", accept)?;
+    let talking = Arc::clone(&server);
+    door.serve(move |stream, proof| talking.receive(stream, proof))?;
     server.watch(&ends, terms.deadline, Some(LINGER))
 }
 
 /// Works for whoever started it, over stdin and stdout: that connection needs no token, and there is no other.
 pub fn over_stdio(terms: &Terms) -> Result<(), String> {
-    let (server, ends) = Server::new(None, terms)?;
+    let (server, ends) = Server::new(terms)?;
     let talking = Arc::clone(&server);
     spawn("session", move || {
-        let mut pipe = Pipe(io::stdin(), io::stdout());
+        let mut pipe = Pipe::of_process();
         let end = match handshake::greet(&mut pipe, None) {
             Ok(proof) => talking.work(&mut io::stdin(), Box::new(io::stdout()), &proof),
             Err(refused) => End::Lost(refused.to_string()),
@@ -95,47 +80,28 @@ pub fn over_stdio(terms: &Terms) -> Result<(), String> {
     server.watch(&ends, terms.deadline, None)
 }
 
-fn admit(server: &Arc<Server>, stream: TcpStream) {
-    if server.strangers.fetch_add(1, Ordering::Relaxed) >= MOST_STRANGERS {
-        server.strangers.fetch_sub(1, Ordering::Relaxed);
-        return;
-    }
-    let talking = Arc::clone(server);
-    // Where no thread can be had, the connection is closed with what was to use it.
-    let _ = spawn("connection", move || talking.receive(stream));
-}
-
 impl Server {
-    fn new(token: Option<Token>, terms: &Terms) -> Result<(Arc<Self>, Receiver<End>), String> {
+    fn new(terms: &Terms) -> Result<(Arc<Self>, Receiver<End>), String> {
         let (ends, inbox) = channel();
         let output = Arc::<Output>::default();
         let carrier = Carrier::new(make_folder(&terms.parent)?, Arc::clone(&output));
         let server = Self {
             carrier: Arc::new(carrier),
             output,
-            token,
             heard_ns: AtomicU64::new(monotonic_ns()),
             taken: AtomicBool::new(false),
-            strangers: AtomicUsize::new(0),
             connection: Mutex::default(),
             ends: Mutex::new(ends),
         };
         Ok((Arc::new(server), inbox))
     }
 
-    /// The life of a connection.
-    fn receive(&self, mut stream: TcpStream) {
-        let ready = stream
-            .set_nodelay(true)
-            .and_then(|()| stream.set_read_timeout(Some(HELLO_WITHIN)))
-            .and_then(|()| stream.set_write_timeout(Some(WRITE_WITHIN)));
-        let greeted = ready.is_ok().then(|| handshake::greet(&mut stream, self.token.as_ref()));
-        self.strangers.fetch_sub(1, Ordering::Relaxed);
-        let Some(Ok(proof)) = greeted else { return };
+    /// The life of a connection that was let in.
+    fn receive(&self, mut stream: TcpStream, proof: &str) {
         if self.taken.swap(true, Ordering::AcqRel) {
             let busy =
                 json!({"event": "refused", "message": "another connection gives orders to this worker"});
-            let _ = super::frame::write_message(&mut stream, busy.to_string().as_bytes());
+            let _ = frame::write_message(&mut stream, busy.to_string().as_bytes());
             return;
         }
         let clones =
@@ -143,7 +109,7 @@ impl Server {
         let end = match clones {
             Ok((writer, kept)) => {
                 *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
-                self.work(&mut stream, Box::new(writer), &proof)
+                self.work(&mut stream, Box::new(writer), proof)
             }
             Err(error) => End::Lost(error.to_string()),
         };
@@ -263,25 +229,6 @@ impl Server {
     }
 }
 
-/// stdin and stdout as one stream.
-struct Pipe(io::Stdin, io::Stdout);
-
-impl Read for Pipe {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Write for Pipe {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.1.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.1.flush()
-    }
-}
-
 /// Set by a signal that asks for the end.
 fn signals() -> Result<Arc<AtomicBool>, String> {
     let signalled = Arc::<AtomicBool>::default();
@@ -296,9 +243,4 @@ fn make_folder(parent: &Path) -> Result<PathBuf, String> {
     let folder = parent.join(format!("towtank-worker-{}-{}", std::process::id(), monotonic_ns()));
     let made = DirBuilder::new().mode(0o700).create(&folder);
     made.map(|()| folder.clone()).map_err(|e| format!("cannot make {}: {e}", folder.display()))
-}
-
-fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<(), String> {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(life);
-    thread.map(drop).map_err(|e| format!("cannot start a thread: {e}"))
 }

@@ -1,10 +1,10 @@
 //! One connection, from its first order to its end.
 use super::carrier::{Carrier, Stage};
-use super::frame::{self, Frame, FrameError, MESSAGE_BYTES};
 use super::intake::{self, IntakeError, LOGS};
 use super::logs;
 use super::orders::Order;
 use super::output::Output;
+use crate::remote::frame::{self, Frame, FrameError, MESSAGE_BYTES};
 use crate::transport::reactor::monotonic_ns;
 use serde_json::json;
 use std::io::Read;

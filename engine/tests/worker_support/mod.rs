@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use towtank_engine::worker::frame::{self, Frame};
-use towtank_engine::worker::handshake::{Nonces, Token, Who};
+use towtank_engine::remote::frame::{self, Frame};
+use towtank_engine::remote::handshake::{Nonces, Token, Who};
 
 pub const TOKEN: &str = "0123456789abcdef-of-the-tests";
 /// Longer than anything here takes on a busy machine; what waits for it has failed.
@@ -23,20 +23,23 @@ pub struct Worker {
 impl Worker {
     pub fn start(deadline_s: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let parent = dir.path().to_str().unwrap().to_owned();
+        Self::start_as(dir, &["worker", "--deadline-s", &deadline_s.to_string(), "--dir", &parent])
+    }
+
+    /// An agent of this machine, with the same token.
+    pub fn start_agent(interval_ms: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self::start_as(dir, &["agent", "--interval-ms", &interval_ms.to_string()])
+    }
+
+    fn start_as(dir: tempfile::TempDir, words: &[&str]) -> Self {
         let token = dir.path().join("token");
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_towtank-engine"))
-            .args([
-                "worker",
-                "--listen",
-                "127.0.0.1:0",
-                "--deadline-s",
-                &deadline_s.to_string(),
-                "--token-file",
-            ])
+            .args(words)
+            .args(["--listen", "127.0.0.1:0", "--token-file"])
             .arg(&token)
-            .arg("--dir")
-            .arg(dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -19,6 +19,8 @@ from towtank.analysis.model import Quantity
 from towtank.store.run_record import Window
 
 SOURCE = "kubernetes"
+AGENT = "agent"
+"""Knows when containers started, and nothing else of pods."""
 COUNTS = {
     "replicas_ready": "pods_ready",
     "replicas_desired": "pods_desired",
@@ -48,6 +50,7 @@ START_COLUMNS = ("treatment_id", "under_load", "phase", "n", "p50_s", "p90_s", "
 CURVE_STEPS = ("scheduled", "pulled", "started", "ready")
 CURVE_COLUMNS = ("treatment_id", "under_load", "step", "t_s", "share")
 _STEP = "pod_"
+_CONTAINER_STARTED = "pod_container_started"
 _AGREE_S = 1.25
 """Messages and the cluster's own times may differ by this: they are in whole seconds, and a message takes a while."""
 _STARTED_LATE_S = 1.0
@@ -112,6 +115,7 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
                 own_times.setdefault(pod, {})[step] = own
         if detail.get("workload"):
             workloads[row["instance"]] = detail["workload"]
+    _note_container_starts(lives, events)
     rows = _of_source(samples)
     rows = rows.filter(
         pc.and_(
@@ -138,6 +142,15 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
     )
 
 
+def _note_container_starts(lives: dict[str, dict[str, int]], events: pa.Table) -> None:
+    """Where an agent saw a pod's first container start, that instant counts: the message of it comes later."""
+    for row in _of_source(events, AGENT).to_pylist():
+        detail = json.loads(row["detail"] or "{}") if row["kind"] == _CONTAINER_STARTED else {}
+        life = lives.get(detail.get("uid", ""), {})
+        if "started" in life and not detail.get("init"):
+            life["started"] = min(life["started"], int(row["t_us"]))
+
+
 def _instant_s(text: str) -> float | None:
     """An object's own time; None where there is none that can be read."""
     try:
@@ -146,8 +159,8 @@ def _instant_s(text: str) -> float | None:
         return None
 
 
-def _of_source(table: pa.Table) -> pa.Table:
-    return table.filter(pc.equal(table["source"].cast(pa.string()), SOURCE))
+def _of_source(table: pa.Table, source: str = SOURCE) -> pa.Table:
+    return table.filter(pc.equal(table["source"].cast(pa.string()), source))
 
 
 def pod_values(pods: Pods, window: Window, rises_us: Sequence[int]) -> dict[str, Quantity]:

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from towtank.analysis.model import Quantity
 
 METRICS = ("cpu_cores", "memory_bytes")
-SOURCES = ("process", "kubelet", "metrics-server")
-"""Sources of CPU and memory; of a run the first that saw the deployment counts."""
+SOURCES = ("process", "kubelet", "metrics-server", "agent")
+"""Sources of CPU and memory; of a run the first that saw the deployment counts. Agents see nodes only."""
 OWN_PREFIX = "towtank"
 """Instances of this name are Towtank's own processes, not the system under test."""
 NODE_PREFIX = "node/"

@@ -15,6 +15,7 @@ from towtank.platforms.base import Target
 from towtank.telemetry import registry
 from towtank.telemetry.base import (
     Event,
+    Helpers,
     KeepsSpans,
     LooksAhead,
     LooksAtDeployments,
@@ -71,6 +72,8 @@ class Observing:
         Folder of the experiment file.
     deployment : object, optional
         What the targets belong to, for sources that ask it.
+    helpers : Helpers, optional
+        For sources that start something of their own.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Observing:
         own_pids: tuple[int, ...],
         root: Path,
         deployment: object | None = None,
+        helpers: Helpers | None = None,
     ) -> None:
         self._observe = observe
         self._clock = RunClock(time.monotonic_ns())  # provisional: the load has not been ordered yet
@@ -88,6 +92,7 @@ class Observing:
         self._own_pids = own_pids
         self._root = root
         self._deployment = deployment
+        self._helpers = helpers
         self._sources: list[Source] = []
         self._sampler: Sampler | None = None
 
@@ -180,6 +185,7 @@ class Observing:
             options=item.options,
             root=self._root,
             deployment=self._deployment,
+            helpers=self._helpers,
         )
 
 

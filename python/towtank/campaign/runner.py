@@ -16,6 +16,7 @@ from typing import Any
 from towtank.campaign import engine_load, hooks, machine, workers
 from towtank.campaign.driving import ForeignDrive
 from towtank.campaign.frame import Frame
+from towtank.campaign.helpers import Helpers
 from towtank.campaign.judging import judged
 from towtank.campaign.lifetimes import Slot
 from towtank.campaign.logged import logged
@@ -268,6 +269,7 @@ class _Attempt:
             own_pids=own_pids,
             root=self._frame.root,
             deployment=slot.deployment,
+            helpers=Helpers(self._frame, self._writer.record.run_id, self._logs),
         )
         observing.start()
         try:

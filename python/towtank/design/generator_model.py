@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from towtank.fields import Cores, Duration, Model, Ratio, Size, Whole
+from towtank.fields import Cores, Duration, Model, Ratio, Size, Whole, read_ssh_address
 
 MOST_LANES = 128
 """Threads of all workers together: a row has 8 bits for them, of which one is kept free."""
-_SSH = "ssh"
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
@@ -57,23 +55,7 @@ def read_where(value: object) -> object:
         raise ValueError(
             f"{value!r} is no place; allowed are local, cluster, or a list such as [ssh://a, ssh://user@b:2222]"
         )
-    return tuple(_ssh_address(one) for one in value)
-
-
-def _ssh_address(value: object) -> str:
-    text = value if isinstance(value, str) else ""
-    try:
-        parts = urlsplit(text)
-        port_is_good = parts.port is None or parts.port > 0
-    except ValueError:
-        parts, port_is_good = urlsplit(""), False
-    host = parts.hostname or ""
-    beyond = parts.path.strip("/") or parts.query or parts.fragment or parts.password
-    if parts.scheme != _SSH or not host or host.startswith("-") or beyond or not port_is_good:
-        raise ValueError(f"{value!r} is no address; allowed is ssh://[user@]host[:port]")
-    if (parts.username or "").startswith("-"):
-        raise ValueError(f"{value!r}: a user's name does not begin with `-`")
-    return text
+    return tuple(read_ssh_address(one) for one in value)
 
 
 class Generator(Model):

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from towtank.clock import RunClock
-from towtank.platforms.base import Instance
+from towtank.platforms.base import DeployContext, Instance
 
 
 class Sample(NamedTuple):
@@ -93,6 +93,40 @@ class Outlook:
 
 
 @dataclass(frozen=True)
+class Helper:
+    """Something that a source starts beside a run; it was written down before, so that it is ended whatever happens.
+
+    Parameters
+    ----------
+    context : DeployContext
+        Its mark, and folders for notes and logs.
+    engine : Path
+        The program that it may be.
+    over : callable
+        To be called when nothing of it is left.
+    """
+
+    context: DeployContext
+    engine: Path
+    over: Callable[[], None]
+
+
+class Helpers(Protocol):
+    """Lets sources start something."""
+
+    def declare(self, name: str, *, platform: str = "") -> Helper:
+        """Write down that something is about to exist.
+
+        Parameters
+        ----------
+        name : str
+            For people.
+        platform : str
+            Whose clean-up can remove it; empty for processes of this machine.
+        """
+
+
+@dataclass(frozen=True)
 class ObserveContext:
     """What a source needs to know of the run.
 
@@ -109,6 +143,8 @@ class ObserveContext:
         Folder of the experiment file, where files that options name are.
     deployment : object, optional
         What is looked at; a source asks it for an ability, such as `platforms.kubernetes.view.SeenInCluster`.
+    helpers : Helpers, optional
+        For sources that start something of their own.
     """
 
     clock: RunClock
@@ -118,6 +154,7 @@ class ObserveContext:
     options: Mapping[str, Any] = field(default_factory=dict)
     root: Path = Path()
     deployment: object | None = None
+    helpers: Helpers | None = None
 
     def gap(self, source: str, from_ns: int, to_ns: int, reason: str) -> Gap:
         """Time in which a source saw nothing, between two moments of CLOCK_MONOTONIC."""

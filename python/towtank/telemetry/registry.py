@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from towtank.errors import TelemetryError
 from towtank.fields import Model
 from towtank.plugins import PluginKind, Registry
+from towtank.telemetry.agent.options import AgentOptions
 from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import (
     HostOptions,
@@ -79,6 +80,11 @@ SOURCES: dict[str, SourceKind] = {
         "towtank.telemetry.metrics_server:MetricsServerSource",
         "CPU and memory of pods and nodes, from the metrics API",
         _IN_CLUSTERS,
+    ),
+    "agent": SourceKind(
+        AgentOptions,
+        "towtank.telemetry.agent.source:AgentSource",
+        "nodes of the cluster, or other machines: CPU, memory, disks, network, pressure, mounts, starts of containers",
     ),
     "otlp": SourceKind(
         OtlpOptions,

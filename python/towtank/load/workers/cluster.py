@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import socket
 import time
@@ -15,16 +14,13 @@ from towtank.load.workers import cluster_objects, neighbours
 from towtank.load.workers.neighbours import Neighbours
 from towtank.load.workers.places import Link, Standing, connected
 from towtank.platforms.base import Cancelled, DeployContext
-from towtank.platforms.kubernetes import creating, ownership, pods
+from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
-from towtank.platforms.kubernetes.connection import Connection, connect
-from towtank.platforms.kubernetes.creating import Planned
-from towtank.platforms.kubernetes.deployment import namespace_name
+from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.discovery import POD
-from towtank.platforms.kubernetes.lease import LiveLease
-from towtank.platforms.kubernetes.ownership import Note, Owned
+from towtank.platforms.kubernetes.helper import HelperObjects
+from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.readiness import Waiter, cancelled_sleep
-from towtank.platforms.kubernetes.sources import Source
 from towtank.platforms.kubernetes.workloads import Workload
 from towtank.platforms.output import clean
 
@@ -51,10 +47,7 @@ class Cluster:
         self._context = context
         self._threads = threads
         self._token = secrets.token_hex(32)
-        self._namespace = config.namespace or namespace_name(context.name, context.token)
-        self._connection: Connection | None = None
-        self._note: Note | None = None
-        self._lease: LiveLease | None = None
+        self._made: HelperObjects | None = None
         self._pods: list[Json] = []
         self._neighbours = Neighbours()
         self.start_timeout_s = config.start_timeout
@@ -67,14 +60,19 @@ class Cluster:
     def start(self, count: int, *, deadline_s: float, cancelled: Cancelled) -> Sequence[Link]:
         """Create the Job, wait for all its pods, and reach each; see `Place.start`."""
         try:
-            connection = self._connection = connect(
-                self._config.context, self._config.kubeconfig, self._context.root
+            connection = connect(self._config.context, self._config.kubeconfig, self._context.root)
+            made = self._made = HelperObjects(
+                connection, self._context, self._config.namespace, origin="generator.cluster"
             )
-            planned = self._planned(connection, count, max(1, round(deadline_s)))
-            self._create(connection, planned)
-            self._wait(connection, planned[-1].owned, cancelled)
-            self._pods = self._living()
-            links = [self._reach(pod, cancelled) for pod in sorted(self._pods, key=_index)]
+            things = [
+                cluster_objects.secret(self._token),
+                cluster_objects.job(
+                    self._config, count, threads=self._threads, deadline_s=max(1, round(deadline_s))
+                ),
+            ]
+            self._wait(made, made.create(things)[-1], cancelled)
+            self._pods = made.pods()
+            links = [self._reach(made, pod, cancelled) for pod in sorted(self._pods, key=_index)]
             self._neighbours = neighbours.look(connection.api, self._pods)
         except PlatformError as error:
             raise EngineError(f"the workers in the cluster: {error.message}", hint=error.hint) from error
@@ -94,65 +92,24 @@ class Cluster:
         PlatformError
             Something could not be deleted; the note is still there, so that `towtank clean` can try again.
         """
-        if self._connection is None:
-            return
-        if self._note is not None:
-            creating.delete_all(self._connection.api, self._note)
-            with contextlib.suppress(OSError):
-                (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
-            self._note = None
-        if self._lease is not None:
-            self._lease.close()
-        self._connection.api.close()
-        self._connection = None
+        if self._made is not None:
+            self._made.close()
+            self._made = None
 
-    # --- creating --------------------------------------------------------------------------------------------------
-
-    def _planned(self, connection: Connection, count: int, deadline_s: int) -> list[Planned]:
-        things = [
-            cluster_objects.secret(self._token),
-            cluster_objects.job(self._config, count, threads=self._threads, deadline_s=deadline_s),
-        ]
-        marks = ownership.labels(self._context)
-        planned = []
-        for thing in things:
-            kind = connection.kinds.of(thing)
-            name = thing["metadata"]["name"]
-            owned = Owned(kind.api_version, kind.kind, kind.plural, kind.namespaced, self._namespace, name)
-            planned.append(
-                Planned(Source(ownership.marked(thing, self._namespace, marks), "generator.cluster"), owned)
-            )
-        return planned
-
-    def _create(self, connection: Connection, planned: Sequence[Planned]) -> None:
-        api, own = connection.api, self._config.namespace is None
-        marks = ownership.labels(self._context)
-        if not own:
-            creating.check_namespace(api, self._namespace, self._context.token)
-        note = Note(
-            self._context.token, api.context, api.server, connection.kubeconfig, connection.identity,
-            self._namespace, own, tuple(one.owned for one in planned),
-        )  # fmt: skip
-        note.write(self._context.data_dir)
-        self._note = note
-        if own:
-            creating.create_namespace(api, self._namespace, marks)
-        self._lease = LiveLease(api, self._namespace, self._context.token, marks)
-        self._lease.start()
-        problems = creating.try_out(api, planned)
-        if problems:
-            raise PlatformError("\n".join(problems))
-        creating.create_all(api, planned)
-
-    def _wait(self, connection: Connection, of: Owned, cancelled: Cancelled) -> None:
+    def _wait(self, made: HelperObjects, of: Owned, cancelled: Cancelled) -> None:
         waiter = Waiter(
-            connection.api, self._context.name, self._namespace, (Workload(of),), self._not_ended, self._mask
+            made.connection.api,
+            self._context.name,
+            made.namespace,
+            (Workload(of),),
+            self._not_ended,
+            self._mask,
         )
         waiter.wait(self._config.start_timeout, first_instance="worker 0", cancelled=cancelled)
 
     def _not_ended(self) -> list[Json]:
         """The pods; one that has ended is not started again, so there is nothing to wait for."""
-        living = self._living()
+        living = self._made.pods() if self._made is not None else []
         ended = next((pod for pod in living if pods.is_done(pod)), None)
         if ended is not None:
             raise PlatformError(
@@ -163,21 +120,13 @@ class Cluster:
     def _mask(self, text: str) -> str:
         return text.replace(self._token, "***")
 
-    def _living(self) -> list[Json]:
-        if self._connection is None:
-            return []
-        found, _ = self._connection.api.list(
-            POD.path(self._namespace), labelSelector=ownership.selector(self._context.token)
-        )
-        return found
-
     # --- reaching --------------------------------------------------------------------------------------------------
 
-    def _reach(self, pod: Json, cancelled: Cancelled) -> Link:
+    def _reach(self, made: HelperObjects, pod: Json, cancelled: Cancelled) -> Link:
         name = str(pod["metadata"]["name"])
         node = str((pod.get("spec") or {}).get("nodeName"))
         address = str((pod.get("status") or {}).get("podIP"))
-        facts = {**pods.shown(pod), "namespace": self._namespace, "cluster": self._config.context}
+        facts = {**pods.shown(pod), "namespace": made.namespace, "cluster": self._config.context}
         connection = self._connected(address, cancelled)
         return Link(
             connection, self._token, Standing("cluster", f"node {node}", facts), lambda: self._words(name)
@@ -198,10 +147,10 @@ class Cluster:
 
     def _words(self, name: str) -> str:
         """How a pod ended, and its last words."""
-        connection = self._connection
-        if connection is None:
+        if self._made is None:
             return ""
-        path = POD.path(self._namespace, name)
+        connection = self._made.connection
+        path = POD.path(self._made.namespace, name)
         try:
             pod = connection.api.find(path)
             if pod is None:

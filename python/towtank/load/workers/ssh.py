@@ -39,28 +39,42 @@ class Ssh:
         Folder for what ssh and the workers write to stderr.
     mark : str
         Mark in the environment of the ssh clients by which `clean` knows them.
+    words : sequence of str, optional
+        What the engine is told there, instead of being a worker: an agent is started in the same way.
+    role : str
+        What it is there, for names of logs and messages.
     """
 
     start_timeout_s = 60.0
 
     def __init__(
-        self, addresses: Sequence[str], engine: Path, *, remote_engine: str | None, logs: Path, mark: str
+        self,
+        addresses: Sequence[str],
+        engine: Path,
+        *,
+        remote_engine: str | None,
+        logs: Path,
+        mark: str,
+        words: Sequence[str] | None = None,
+        role: str = "worker",
     ) -> None:
         self._addresses = tuple(urlsplit(address) for address in addresses)
         self._engine = engine
         self._remote_engine = remote_engine
         self._logs = logs
         self._mark = mark
-        self._clients: list[subprocess.Popen[bytes]] = []
+        self._told = words
+        self._role = role
+        self._clients: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def own_pids(self) -> tuple[int, ...]:
         """The ssh clients."""
-        return tuple(client.pid for client in self._clients)
+        return tuple(client.pid for client in self._clients.values())
 
     def start(self, count: int, *, deadline_s: float, cancelled: Cancelled) -> Sequence[Link]:
         """Start a client for each worker, and send the engine along; see `Place.start`."""
-        return [self._start_one(number, max(1, round(deadline_s)), cancelled) for number in range(count)]
+        return [self.start_one(number, cancelled, max(1, round(deadline_s))) for number in range(count)]
 
     def findings(self) -> Sequence[dict[str, Any]]:
         """Nothing: what else is on those machines is not known."""
@@ -69,7 +83,7 @@ class Ssh:
     def close(self) -> None:
         """End all clients; their workers end with them. Idempotent."""
         until = time.monotonic() + END_GRACE_S
-        for client in self._clients:
+        for client in self._clients.values():
             try:
                 client.wait(max(0.1, until - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -77,22 +91,29 @@ class Ssh:
                 client.wait()
         self._clients.clear()
 
-    def _start_one(self, number: int, deadline_s: int, cancelled: Cancelled) -> Link:
+    def start_one(self, number: int, cancelled: Cancelled, deadline_s: int = 0) -> Link:
+        """Start the n-th of them; one that was there before has lost its connection, and ends.
+
+        Raises
+        ------
+        EngineError
+        """
         cancelled()
+        if (before := self._clients.pop(number, None)) is not None:
+            before.terminate()
+            before.wait()
         address = self._addresses[number % len(self._addresses)]
         engine = b"" if self._remote_engine is not None else self._content()
         ours, theirs = socket.socketpair()
         try:
-            with theirs, (self._logs / f"worker-{number}.log").open("ab") as log:
-                self._clients.append(
-                    subprocess.Popen(
-                        [*_client(address), self._command(len(engine), deadline_s)],
-                        stdin=theirs.fileno(),
-                        stdout=theirs.fileno(),
-                        stderr=log,
-                        env={**os.environ, TOKEN_VARIABLE: self._mark},
-                        start_new_session=True,
-                    )
+            with theirs, self._log(number).open("ab") as log:
+                self._clients[number] = subprocess.Popen(
+                    [*_client(address), self._command(len(engine), deadline_s)],
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=log,
+                    env={**os.environ, TOKEN_VARIABLE: self._mark},
+                    start_new_session=True,
                 )
             ours.settimeout(self.start_timeout_s)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # why is said when it is greeted
@@ -100,7 +121,7 @@ class Ssh:
         except OSError as error:
             ours.close()
             raise EngineError(
-                f"{address.geturl()}: a worker cannot be started by ssh: {error.strerror or error}",
+                f"{address.geturl()}: no {self._role} can be started there by ssh: {error.strerror or error}",
                 hint="is the ssh client installed, and the machine reachable?",
             ) from error
         standing = Standing("ssh", address.hostname or "", {"address": address.geturl()})
@@ -114,18 +135,22 @@ class Ssh:
 
     def _command(self, engine_bytes: int, deadline_s: int) -> str:
         """What the shell on the other side does: take the engine from stdin, let it work, remove it."""
+        words = shlex.join(self._told or ("worker", "--stdio", "--deadline-s", str(deadline_s)))
         if self._remote_engine is not None:
-            return f"exec {shlex.quote(self._remote_engine)} worker --stdio --deadline-s {deadline_s}"
+            return f"exec {shlex.quote(self._remote_engine)} {words}"
+        folder = "" if self._told else ' --dir "$d"'
         return (
             'umask 077; d=$(mktemp -d "${TMPDIR:-/tmp}/towtank-XXXXXX") || exit 1; '
             "trap 'rm -rf \"$d\"' EXIT; trap 'exit 143' HUP INT TERM; "
             f'head -c {engine_bytes} > "$d/towtank-engine" && chmod 700 "$d/towtank-engine" && '
-            f'"$d/towtank-engine" worker --stdio --dir "$d" --deadline-s {deadline_s}'
+            f'"$d/towtank-engine" {words}{folder}'
         )
 
     def _words(self, number: int) -> str:
-        how = how_ended(self._clients[number] if number < len(self._clients) else None)
-        return f"ssh: {how}{last_words(self._logs / f'worker-{number}.log')}"
+        return f"ssh: {how_ended(self._clients.get(number))}{last_words(self._log(number))}"
+
+    def _log(self, number: int) -> Path:
+        return self._logs / f"{self._role}-{number}.log"
 
 
 def _client(address: SplitResult) -> list[str]:

@@ -290,7 +290,7 @@ class KubernetesDeployment:
         """What telemetry may see; see `view.SeenInCluster`."""
         return ClusterView(
             self._api, self._namespace, self._context.token, self._workloads, self._watchers, self._journal,
-            self._census, self._nodes_seen,
+            self._census, self._nodes_seen, self._connection.kubeconfig,
         )  # fmt: skip
 
     def unsettled(self, *, cpu_below: float | None, replicas: bool) -> str:

@@ -81,6 +81,11 @@ _SOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...], bool], ...]] = {
         ("apps", "statefulsets", ("list", "watch"), True),
         ("apps", "daemonsets", ("list", "watch"), True),
     ),
+    "agent": (
+        ("apps", "daemonsets", ("get", "create", "delete"), True),
+        ("", "secrets", ("get", "create", "delete"), True),
+        ("", "nodes", ("list",), False),
+    ),
 }
 """Telemetry source → group, resource, verbs, whether it is in the namespace of the deployment."""
 _OWN_NAMESPACE: tuple[str, ...] = ("create", "delete")

@@ -35,6 +35,8 @@ class ClusterView:
         How many of them there are.
     nodes_seen : NodeJournal
         Nodes that came and went.
+    kubeconfig : str
+        The file that the context came from; empty for the usual one.
     """
 
     api: ApiClient
@@ -45,6 +47,7 @@ class ClusterView:
     journal: Journal
     census: Census = field(default_factory=Census)
     nodes_seen: NodeJournal = field(default_factory=NodeJournal)
+    kubeconfig: str = ""
 
     @property
     def pods(self) -> list[Json]:

@@ -1,0 +1,127 @@
+"""What Towtank itself brings into a cluster beside a deployment: workers, agents; created and removed like one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from towtank.errors import PlatformError
+from towtank.platforms.base import DeployContext
+from towtank.platforms.kubernetes import creating, ownership
+from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.creating import Planned
+from towtank.platforms.kubernetes.deployment import namespace_name
+from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.lease import LiveLease
+from towtank.platforms.kubernetes.ownership import Note, Owned
+from towtank.platforms.kubernetes.sources import Source
+
+
+class HelperObjects:
+    """Objects in a namespace of their own, or a given one, with a note about them and a Lease.
+
+    Parameters
+    ----------
+    connection : Connection
+        Closed with them.
+    context : DeployContext
+        Mark of everything that is created, and the folder for the note about it.
+    namespace : str, optional
+        A given one, which is left there.
+    origin : str
+        Where they come from, for messages of the server.
+    namespace_labels : mapping, optional
+        What a namespace of their own is labelled with besides.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        context: DeployContext,
+        namespace: str | None,
+        *,
+        origin: str,
+        namespace_labels: Mapping[str, str] | None = None,
+    ) -> None:
+        self.connection = connection
+        self._context = context
+        self._given = namespace is not None
+        self.namespace = namespace or namespace_name(context.name, context.token)
+        self._origin = origin
+        self._marks = ownership.labels(context)
+        self._namespace_labels = dict(namespace_labels or {})
+        self._note: Note | None = None
+        self._lease: LiveLease | None = None
+        self._closed = False
+
+    def create(self, things: Sequence[dict[str, Any]]) -> list[Owned]:
+        """Create everything, the server having tried it first; what was created goes with `close`.
+
+        Raises
+        ------
+        PlatformError
+        """
+        api = self.connection.api
+        planned = [self._planned(thing) for thing in things]
+        if self._given:
+            creating.check_namespace(api, self.namespace, self._context.token)
+        note = Note(
+            self._context.token, api.context, api.server, self.connection.kubeconfig, self.connection.identity,
+            self.namespace, not self._given, tuple(one.owned for one in planned),
+        )  # fmt: skip
+        note.write(self._context.data_dir)
+        self._note = note
+        if not self._given:
+            creating.create_namespace(api, self.namespace, {**self._marks, **self._namespace_labels})
+        self._lease = LiveLease(api, self.namespace, self._context.token, self._marks)
+        self._lease.start()
+        problems = creating.try_out(api, planned)
+        if problems:
+            raise PlatformError("\n".join(problems))
+        creating.create_all(api, planned)
+        return [one.owned for one in planned]
+
+    def _planned(self, thing: dict[str, Any]) -> Planned:
+        kind = self.connection.kinds.of(thing)
+        owned = Owned(
+            kind.api_version,
+            kind.kind,
+            kind.plural,
+            kind.namespaced,
+            self.namespace,
+            thing["metadata"]["name"],
+        )
+        return Planned(Source(ownership.marked(thing, self.namespace, self._marks), self._origin), owned)
+
+    def pods(self) -> list[Json]:
+        """Their pods, as they are now.
+
+        Raises
+        ------
+        PlatformError
+        """
+        selector = ownership.selector(self._context.token)
+        found, _ = self.connection.api.list(POD.path(self.namespace), labelSelector=selector)
+        return found
+
+    def close(self) -> None:
+        """Delete everything that was created, and wait until it is gone; idempotent.
+
+        Raises
+        ------
+        PlatformError
+            Something could not be deleted; the note is still there, so that `towtank clean` can try again.
+        """
+        if self._closed:
+            return
+        if self._note is not None:
+            creating.delete_all(self.connection.api, self._note)
+            with contextlib.suppress(OSError):
+                (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
+            self._note = None
+        if self._lease is not None:
+            self._lease.close()
+        self.connection.api.close()
+        self._closed = True

@@ -1,0 +1,146 @@
+"""Agents on every node of a cluster: a DaemonSet, whose pods are reached at their own addresses."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from towtank.errors import EngineError, PlatformError
+from towtank.load.workers.places import Link, Standing, connected
+from towtank.platforms.kubernetes import pods
+from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.connection import connect
+from towtank.platforms.kubernetes.discovery import NODE
+from towtank.platforms.kubernetes.helper import HelperObjects
+from towtank.platforms.kubernetes.readiness import Waiter
+from towtank.platforms.kubernetes.view import ClusterView
+from towtank.platforms.kubernetes.workloads import Workload
+from towtank.telemetry.agent import objects
+from towtank.telemetry.agent.options import AgentOptions
+from towtank.telemetry.base import Helper
+
+_LOOK_AGAIN_S = 5.0
+"""For nodes that came later."""
+
+
+class DaemonSet:
+    """One agent on every node.
+
+    Parameters
+    ----------
+    view : ClusterView
+        Of the deployment in whose cluster they stand.
+    options : AgentOptions
+    helper : Helper
+    interval_s : float
+        Between two readings.
+    """
+
+    def __init__(self, view: ClusterView, options: AgentOptions, helper: Helper, interval_s: float) -> None:
+        self._view = view
+        self._options = options
+        self._helper = helper
+        self._interval_s = interval_s
+        self._token = secrets.token_hex(32)
+        self._objects: HelperObjects | None = None
+        self._looked_s = 0.0
+        self._names: list[str] = []
+
+    def start(self) -> None:
+        """Create them, and wait until every ready node has one.
+
+        Raises
+        ------
+        PlatformError
+        """
+        connection = connect(self._view.api.context, self._view.kubeconfig or None, self._helper.context.root)
+        made = self._objects = HelperObjects(
+            connection, self._helper.context, self._options.namespace, origin="observe.agent",
+            namespace_labels=objects.NAMESPACE_LABELS,
+        )  # fmt: skip
+        things = [objects.secret(self._token), objects.daemon_set(self._options, self._interval_s)]
+        owned = made.create(things)[-1]
+        workload = _OnReadyNodes(owned, made, self._options)
+        waiter = Waiter(connection.api, "agents", made.namespace, (workload,), made.pods, self._mask)
+        waiter.wait(self._options.start_timeout, first_instance="every agent", cancelled=lambda: None)
+
+    def names(self) -> Sequence[str]:
+        """Nodes that have an agent, or had one; those that came later are among them after some seconds."""
+        now_s = time.monotonic()
+        if self._objects is not None and (not self._names or now_s - self._looked_s >= _LOOK_AGAIN_S):
+            self._looked_s = now_s
+            found = [_node_of(pod) for pod in self._objects.pods() if pods.is_ready(pod)]
+            self._names += sorted({name for name in found if name} - set(self._names))
+        return list(self._names)
+
+    def is_there(self, name: str) -> bool:
+        """Whether a node is in the cluster; one that was removed needs no agent."""
+        nodes = self._view.nodes
+        return nodes is None or any(node["metadata"]["name"] == name for node in nodes)
+
+    def reach(self, name: str) -> Link:
+        """Connect to the agent of a node, whichever pod that is now.
+
+        Raises
+        ------
+        EngineError
+        """
+        made = self._objects
+        if made is None:
+            raise EngineError("there are no agents any more")
+        try:
+            living = [pod for pod in made.pods() if _node_of(pod) == name and not pods.is_leaving(pod)]
+        except PlatformError as error:
+            raise EngineError(f"which pod is the agent of {name} is not known: {error.message}") from error
+        for pod in living:
+            address = str((pod.get("status") or {}).get("podIP") or "")
+            if address:
+                facts = {**pods.shown(pod), "namespace": made.namespace}
+                link = connected(address, objects.PORT)
+                return Link(link, self._token, Standing("cluster", f"node {name}", facts), str)
+        raise EngineError(f"there is no agent on node {name} now")
+
+    def close(self) -> None:
+        """Delete them, and wait until they are gone; idempotent.
+
+        Raises
+        ------
+        PlatformError
+        """
+        if self._objects is not None:
+            self._objects.close()
+            self._objects = None
+            self._helper.over()
+
+    def _mask(self, text: str) -> str:
+        return text.replace(self._token, "***")
+
+
+@dataclass(frozen=True)
+class _OnReadyNodes(Workload):
+    """Up when every ready node that it may use has a ready pod: a node that is lost is not waited for."""
+
+    made: HelperObjects
+    options: AgentOptions
+
+    def missing(self, thing: Json | None) -> str:
+        """What is missing, in words."""
+        if thing is None:
+            return f"{self.name} is not there any more"
+        nodes, _ = self.made.connection.api.list(NODE.path())
+        wanted = {
+            str(node["metadata"]["name"])
+            for node in nodes
+            if pods.condition(node, "Ready").get("status") == "True"
+            and (self.options.node_selector.items() <= (node["metadata"].get("labels") or {}).items())
+        }
+        if not wanted:
+            return f"{self.name}: no ready node has the labels of `node_selector`"
+        lacking = wanted - {_node_of(pod) for pod in self.made.pods() if pods.is_ready(pod)}
+        return f"{self.name} has no ready pod on {', '.join(sorted(lacking))}" if lacking else ""
+
+
+def _node_of(pod: Json) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")

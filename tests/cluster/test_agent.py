@@ -1,0 +1,221 @@
+"""Agents on a real cluster: every node is seen, starts are exact, a lost agent is a gap, nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from testbed import closure, components, images
+from testbed.settings import REGISTRY
+
+from support.cluster import Cluster, eventually
+from support.cluster_app import SUPPORT, config_for, deployed, patched
+from support.helpers import DeclaredHelpers
+from towtank.clock import RunClock
+from towtank.errors import TelemetryError
+from towtank.load import find_engine
+from towtank.platforms.base import DeployContext
+from towtank.telemetry.agent.source import AgentSource
+from towtank.telemetry.base import Event, ObserveContext
+from towtank.telemetry.sampler import Observation, Sampler
+
+pytestmark = pytest.mark.cluster
+KINDS = ("namespaces", "daemonsets", "pods", "secrets", "leases.coordination.k8s.io")
+INTERVAL_S = 0.5
+
+
+@pytest.fixture(scope="module")
+def pushed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The engine of this checkout, where the testbed's registry has it."""
+    recipe = closure.load_engine(find_engine(), secrets.token_hex(4))
+    images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
+    return f"{REGISTRY}/{recipe.name}"
+
+
+@pytest.fixture
+def image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    given = os.environ.get("TOWTANK_TEST_ENGINE_IMAGE")
+    if given is None and not cluster.is_testbed:
+        pytest.skip("TOWTANK_TEST_ENGINE_IMAGE is not set: an image of the engine that this cluster can pull")
+    return given or request.getfixturevalue("pushed")
+
+
+@pytest.fixture
+def context(cluster: Cluster, tmp_path: Path) -> Iterator[DeployContext]:
+    token = f"tt-app-{secrets.token_hex(4)}"
+    yield DeployContext("shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="agents")
+    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
+
+
+class Watching:
+    """Agents at work."""
+
+    def __init__(self, deployment: Any, image: str, folder: Path, *, token: str = "") -> None:
+        self.token = token or f"tt-agent-{secrets.token_hex(4)}"
+        self._clock = RunClock(time.monotonic_ns())
+        helpers = DeclaredHelpers(folder, self.token)
+        context = ObserveContext(
+            self._clock, INTERVAL_S, [], options={"image": image}, deployment=deployment, helpers=helpers
+        )
+        self._source = Noting()
+        self._sampler = Sampler([(self._source, context)])
+        self._sampler.start()
+
+    def kinds(self) -> list[str]:
+        """Kinds of the events so far."""
+        return [event.kind for event in self._source.noted]
+
+    def unix_s(self, t_us: int) -> float:
+        """Time of day of a moment of the run."""
+        return time.time() - time.monotonic() + self._clock.zero_ns / 1e9 + t_us / 1e6
+
+    def stop(self) -> Observation:
+        return self._sampler.stop()
+
+
+class Noting(AgentSource):
+    """The source, whose events can be seen while it is at work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[Event] = []
+
+    def events(self) -> list[Event]:
+        found = list(super().events())
+        self.noted += found
+        return found
+
+
+def nothing_is_left(cluster: Cluster, token: str) -> None:
+    for kind in KINDS:
+        found = cluster.get(kind, "--all-namespaces", "--selector", f"towtank.dev/token={token}")["items"]
+        assert found == [], (kind, [one["metadata"]["name"] for one in found])
+
+
+def values(seen: Observation, instance: str, metric: str) -> list[float]:
+    return [one.value for one in seen.samples if (one.instance, one.metric) == (instance, metric)]
+
+
+def median(numbers: list[float]) -> float:
+    return sorted(numbers)[len(numbers) // 2]
+
+
+@contextmanager
+def burning_on(url: str) -> Iterator[None]:
+    """The application always has something to do."""
+    over = threading.Event()
+
+    def load() -> None:
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            while not over.is_set():
+                client.get(f"{url}/?ms=200")
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_every_node_is_seen_and_starts_are_exact(
+    cluster: Cluster, context: DeployContext, image: str, tmp_path: Path
+) -> None:
+    """One run for all of it: a pod that burns 0.2 cores, pods that are added, what agents cost, what is left."""
+    limits = {"requests": {"cpu": "100m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
+    with deployed(config_for(cluster, patches=[patched(resources=limits)]), context) as deployment:
+        watching = Watching(deployment, image, tmp_path)
+        (burning,) = deployment.describe()["pods"]
+        url = deployment.targets["app"].instances[0].url
+        with burning_on(url):
+            place = deployment.describe()["namespace"]["name"]
+            time.sleep(6)
+        cluster.kubectl("scale", "deployment/app", "--replicas=3", "--namespace", place)
+        eventually(
+            lambda: sum(step.name == "ready" for step in deployment.steps()) >= 3, 60, "three pods ready"
+        )
+        time.sleep(2.5)
+        told = cluster.get("pods", "--namespace", place)["items"]
+        seen = watching.stop()
+    nothing_is_left(cluster, watching.token)
+    nodes = cluster_nodes(cluster)
+    assert seen.gaps == ()
+    for node in nodes:
+        for metric in ("cpu_cores", "memory_bytes", "network_received_bytes_per_s", "pods_cpu_cores"):
+            assert values(seen, f"node/{node}", metric), (node, metric)
+    pods_cpu = values(seen, f"node/{burning['node']}", "pods_cpu_cores")
+    assert max(pods_cpu) > 0.15
+    check_starts(watching, seen, told, burning["name"])
+    (facts,) = seen.facts.values()
+    assert sorted(one["name"] for one in facts["agents"]) == sorted(nodes)
+    assert all(one["clock"]["uncertainty_s"] < 0.05 for one in facts["agents"])
+    if cluster.is_testbed:  # all on one machine: there is one clock
+        assert all(abs(one["clock"]["offset_s"]) <= one["clock"]["uncertainty_s"] for one in facts["agents"])
+    for node in nodes:
+        assert median(values(seen, f"node/{node}", "agent_cpu_cores")) < 0.01
+        assert max(values(seen, f"node/{node}", "agent_memory_bytes")) < 32 * 2**20
+
+
+def check_starts(watching: Watching, seen: Observation, told: list[dict[str, Any]], old: str) -> None:
+    """Each new pod's container has one start, within a second of what its object says."""
+    starts = {event.instance: event for event in seen.events if event.kind == "pod_container_started"}
+    by_name = {pod["metadata"]["name"]: pod for pod in told}
+    assert set(starts) == set(by_name) - {old}, "what was there before had started before"
+    assert len(starts) == 2
+    for name, event in starts.items():
+        (container,) = by_name[name]["status"]["containerStatuses"]
+        detail = json.loads(event.detail)
+        assert detail["uid"] == by_name[name]["metadata"]["uid"]
+        assert container["containerID"].endswith(detail["container_id"])
+        said_s = datetime.fromisoformat(container["state"]["running"]["startedAt"]).timestamp()
+        assert -1 <= watching.unix_s(event.t_us) - said_s <= 2, "whole seconds, cut off, and one more"
+    assert not [event for event in seen.events if event.kind == "container_times_differ"]
+
+
+def test_a_lost_agent_is_a_gap_and_its_successor_goes_on(
+    cluster: Cluster, context: DeployContext, image: str, tmp_path: Path
+) -> None:
+    with deployed(config_for(cluster), context) as deployment:
+        watching = Watching(deployment, image, tmp_path)
+        time.sleep(1.5)
+        selector = ("--selector", f"towtank.dev/token={watching.token}")
+        victim = cluster.get("pods", "--all-namespaces", *selector)["items"][0]
+        node, place = victim["spec"]["nodeName"], victim["metadata"]["namespace"]
+        name = victim["metadata"]["name"]
+        cluster.kubectl("delete", "pod", name, "--namespace", place, "--grace-period=0", "--force")
+        eventually(lambda: "agent_back" in watching.kinds(), 60, "the agent's successor is reached")
+        time.sleep(1.5)
+        seen = watching.stop()
+    nothing_is_left(cluster, watching.token)
+    lost = [event for event in seen.events if event.kind == "agent_lost"]
+    assert [event.instance for event in lost] == [f"node/{node}"]
+    gaps = [gap for gap in seen.gaps if f"node/{node}" in gap.reason]
+    assert gaps
+    times = [one.t_us for one in seen.samples if one.instance == f"node/{node}"]
+    assert min(times) < gaps[0].from_us + 1_000_000
+    assert max(times) > gaps[-1].to_us - 1_000_000, "and goes on afterwards"
+
+
+def test_an_image_that_is_not_there_is_said_and_nothing_is_left(
+    cluster: Cluster, context: DeployContext, tmp_path: Path
+) -> None:
+    with deployed(config_for(cluster), context) as deployment:
+        missing = f"{REGISTRY}/{secrets.token_hex(8)}:1"
+        with pytest.raises(TelemetryError, match="its image cannot be pulled"):
+            Watching(deployment, missing, tmp_path, token="tt-agent-missing")
+    nothing_is_left(cluster, "tt-agent-missing")
+
+
+def cluster_nodes(cluster: Cluster) -> list[str]:
+    return [one["metadata"]["name"] for one in cluster.get("nodes")["items"]]

@@ -1,0 +1,96 @@
+"""One agent: nothing is lost with a connection, what is lost otherwise is said, clocks are related."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+
+from support.fake_agent import FakeAgent
+from towtank.errors import EngineError
+from towtank.telemetry.agent.connection import Agent
+
+HOUR_NS = 3_600_000_000_000
+
+
+def test_a_connection_that_breaks_loses_nothing():
+    fake = FakeAgent()
+    agent = Agent("n1", fake.reach)
+    fake.read(1, cpu_cores=1.0)
+    assert [item["t_ns"] for item in agent.take().items] == [1]
+    fake.cut()
+    fake.read(2, cpu_cores=1.0)
+    with pytest.raises(EngineError, match="the agent of n1 is lost"):
+        agent.take()
+    fake.read(3, cpu_cores=1.0)
+    taken = agent.take()
+    assert [item["t_ns"] for item in taken.items] == [2, 3]
+    assert taken.lost == ""
+    agent.finish()
+
+
+def test_what_was_overrun_is_said():
+    fake = FakeAgent()
+    agent = Agent("n1", fake.reach)
+    for t_ns in range(10):
+        fake.read(t_ns)
+    agent.take()
+    for t_ns in range(10, 20):
+        fake.read(t_ns)
+    fake.overrun = 15
+    taken = agent.take()
+    assert len(taken.items) == 5
+    assert taken.lost == "5 of its items were overrun before they were fetched"
+    agent.finish()
+
+
+def test_an_agent_that_was_started_anew_begins_anew():
+    fake = FakeAgent()
+    agent = Agent("n1", fake.reach)
+    fake.read(1)
+    agent.take()
+    fake.cut()
+    fake.life, fake.items = "another", []
+    fake.read(5)
+    with pytest.raises(EngineError):
+        agent.take()
+    taken = agent.take()
+    assert [item["t_ns"] for item in taken.items] == [5]
+    assert "started anew" in taken.lost
+    assert len(agent.clocks) == 2
+    agent.finish()
+
+
+def test_its_clock_is_related_to_ours():
+    fake = FakeAgent(ahead_ns=HOUR_NS)
+    agent = Agent("n1", fake.reach)
+    now_ns = time.monotonic_ns()
+    fake.read(now_ns)
+    taken = agent.take()
+    relation = taken.clock.relation
+    assert abs(relation.here_ns(taken.items[0]["t_ns"]) - now_ns) <= relation.uncertainty_ns + 1
+    agent.finish()
+    clock = agent.facts()["clock"]
+    assert clock["offset_s"] == pytest.approx(3600, abs=0.1)
+    assert 0 <= clock["uncertainty_s"] < 0.5
+    assert clock["readings"] == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"GET / HTTP/1.1\r\n", "frame begins"),
+        (struct.pack("<cI", b"M", 2) + b"{]", "no message"),
+        (struct.pack("<cI", b"M", 2) + b"[]", "where `taken` was expected"),
+        (struct.pack("<cI", b"M", 17) + b'{"event":"taken"}', "makes no sense"),
+        (struct.pack("<cI", b"M", 1 << 30), "at most"),
+    ],
+)
+def test_an_answer_that_is_none_is_a_lost_agent(answer: bytes, says: str):
+    fake = FakeAgent()
+    fake.answer = answer
+    agent = Agent("n1", fake.reach)
+    with pytest.raises(EngineError, match=says):
+        agent.take()
+    agent.drop()
