@@ -78,13 +78,14 @@ impl GroupWatch {
     }
 
     /// Containers that run.
-    pub fn running(&self) -> usize {
+    #[cfg(test)]
+    fn running(&self) -> usize {
         self.containers.values().filter(|container| container.running).count()
     }
 
     /// Waits until something happens to a group; yields what became of containers, which may be nothing.
     pub fn wait(&mut self) -> io::Result<Vec<Change>> {
-        let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
+        let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
         let inotify = self.inotify.try_clone()?;
         let mut reader = Reader::new(inotify, &mut buffer);
         loop {

@@ -28,10 +28,10 @@ pub fn read(text: &str, into: &mut Vec<Number>) {
         match name {
             "bytes" => bytes(path, counts, into),
             "READ" => {
-                operation(path, counts, ["mount_reads_per_s", "mount_read_s", "mount_read_trip_s"], into)
+                operation(path, counts, ["mount_reads_per_s", "mount_read_s", "mount_read_trip_s"], into);
             }
             "WRITE" => {
-                operation(path, counts, ["mount_writes_per_s", "mount_write_s", "mount_write_trip_s"], into)
+                operation(path, counts, ["mount_writes_per_s", "mount_write_s", "mount_write_trip_s"], into);
             }
             _ => {}
         }

@@ -188,8 +188,8 @@ class Agent:
     def facts(self) -> dict[str, Any]:
         """For run.json: where it stood, and how well its clock is known."""
         facts: dict[str, Any] = {
-            "name": self.name,
             **self.standing,
+            "name": self.name,
             "containers": self.welcome.get("containers"),
         }
         if self.clocks and self.clocks[-1].relation.last is not None:
