@@ -7,8 +7,8 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 ENGINE := target/release/towtank-engine
 PYTEST := $(PY) -m pytest
-# What measures nothing and starts nothing can share the machine; all else runs alone, one test after another.
-PARALLEL := tests/unit/analysis tests/unit/design tests/unit/report tests/unit/store tests/statistical
+# Tests that measure nothing share the machine, two at a time; the others are marked `alone` (tests/conftest.py).
+BESIDE := -n 2 --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -38,12 +38,17 @@ quickstart: setup ## run studies/quickstart and print its verdict and report
 	  6) echo "Something else kept the machine busy (exit code 6): the answer above leaves those runs out; \`make quickstart\` repeats just them." ;; \
 	  *) exit 1 ;; esac
 
-.PHONY: test
-test: setup ## unit, contract, integration and a bounded statistical set; says what it left out
+.PHONY: test test-rust test-python
+test: test-rust test-python ## unit, contract, integration and a bounded statistical set; says what it left out
+
+test-rust: setup
 	tools/system-packages.sh test
 	timeout 900 cargo test --profile checks --quiet -p towtank-engine
-	timeout 600 $(PYTEST) -n 2 --dist worksteal $(PARALLEL) -m "not slow and not kill"
-	timeout 1500 $(PYTEST) tests apps $(PARALLEL:%=--ignore=%) -m "not slow and not kill and not cluster"
+
+test-python: setup
+	tools/system-packages.sh test
+	timeout 900 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster"
+	timeout 1200 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster"
 	$(MAKE) --no-print-directory testbed-build || echo "towtank: left out: the tests on a cluster" >&2
 	timeout 900 $(PYTEST) tests/cluster -m "smoke"
 
@@ -51,7 +56,7 @@ test: setup ## unit, contract, integration and a bounded statistical set; says w
 
 .PHONY: test-stat test-kill test-slow test-cluster test-all
 test-stat: setup ## whole simulated experiments: error rates, coverage, power (≤ 10 min)
-	TOWTANK_STATISTICAL=full timeout 600 $(PYTEST) tests/statistical -m "statistical"
+	TOWTANK_STATISTICAL=full timeout 600 $(PYTEST) $(BESIDE) tests/statistical -m "statistical"
 
 test-kill: setup ## kill -9 of everything at random moments, disk full, starved engine (≤ 10 min)
 	timeout 600 $(PYTEST) tests/kill -m "kill"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,19 @@ WHERE_IT_RUNS = {
     "slow": "make test-slow",
     "statistical": "make test-stat",
     "cluster": "make test-cluster",
+    "alone": "make test, one after another",
 }
+BESIDE = tuple(Path(__file__).parent / name for name in ("contract", "statistical", "unit"))
+"""Folders whose tests may share the machine, but for those that are marked `alone`; all others run by themselves."""
 _left_out: Counter[str] = Counter()
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `alone` what lies in no folder whose tests may share the machine."""
+    for item in items:
+        if not any(item.path.is_relative_to(folder) for folder in BESIDE):
+            item.add_marker("alone")
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -26,6 +38,20 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
         marks = [name for name in WHERE_IT_RUNS if item.get_closest_marker(name)]
         _left_out[marks[0] if marks else "other"] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the controller of pytest-xdist what was left out; each of its workers leaves out the same."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = dict(_left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear of it."""
+    for name, count in getattr(node, "workeroutput", {}).get("left_out", {}).items():
+        _left_out[name] = count
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -141,6 +141,7 @@ def burnt(deployment: LocalDeployment, index: int, seconds: float, least: float,
     assert least <= used <= most
 
 
+@pytest.mark.alone
 def test_cpu_is_taken_away_and_given_back(deployment: LocalDeployment) -> None:
     undo = begin(deployment, "cpu", "app-0", cores="100m")
     burnt(deployment, 0, 1.0, 0.0, 0.2)
@@ -194,11 +195,12 @@ def test_without_control_groups_the_platform_says_so_before(
     engine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from towtank.platforms import guard
+    from towtank.platforms.guard_messages import GuardReady
 
     platform = platforms.create("local")
     assert isinstance(platform, base.ChecksFaults)
     assert platform.check_faults(["kill", "stop"]) == []
-    said = guard.GuardReady(1, 1, "none", "no right to make one")
+    said = GuardReady(1, 1, "none", "no right to make one")
     monkeypatch.setattr(guard.Guard, "start", lambda _: said)
     assert platform.check_faults(["cpu"]) == [
         "the fault 'cpu' needs control groups, which cannot be had here: no right to make one"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from towtank.platforms.registry import create
 from towtank.store import trace_ids
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "studies" / "examples"
+TOKEN = f"tt-examples-{os.getpid()}"
+"""Other tests of this module may run at the same time."""
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/experiment.yaml"))
 
 
@@ -45,7 +48,7 @@ def drive(name, folder, treatment=0, **overrides):
     changes = {key.replace("__", "."): value for key, value in overrides.items()}
     plan = load_plan(EXAMPLES / name, profile="smoke", overrides=changes)
     spec = plan.treatments[treatment].spec
-    context = DeployContext("app", "tt-examples", folder / "data", folder / "log", EXAMPLES / name)
+    context = DeployContext("app", TOKEN, folder / "data", folder / "log", EXAMPLES / name)
     deployment = create(spec.deployment.platform).deploy(spec.deployment, context)
     try:
         deployment.wait_ready(cancelled=lambda: None)
@@ -57,9 +60,7 @@ def drive(name, folder, treatment=0, **overrides):
         assert check_job(job) == []
         path = folder / "job.json"
         path.write_text(json.dumps(job))
-        with EngineProcess(
-            find_engine(), path, log_path=folder / "engine.log", token="tt-examples"
-        ) as engine:
+        with EngineProcess(find_engine(), path, log_path=folder / "engine.log", token=TOKEN) as engine:
             engine.wait_ready(cancelled=lambda: None)
             engine.start_at(None)
             engine.wait_started(cancelled=lambda: None)

@@ -15,6 +15,7 @@ from towtank.load.binary import engine_build, find_engine, require_release
 from towtank.load.engine import EngineProcess, JobRefused
 from towtank.load.job import MASK
 
+TOKEN = f"tt-engine-{os.getpid()}"
 JOB = {
     "run_id": "r1", "output": "", "targets": {"app": {"instances": [{"name": "app-0", "url": "http://192.0.2.1"}]}},
     "workloads": [{"name": "w", "warmup_us": 0, "load": {"stages": [{"to_per_s": 50, "duration_us": 100_000}]}}],
@@ -34,7 +35,7 @@ def make(tmp_path, monkeypatch):
         path = tmp_path / "job.json"
         path.write_text(json.dumps({**JOB, "output": str(tmp_path / "requests")}))
         return EngineProcess(
-            binary, path, log_path=tmp_path / "engine.log", token="tt-test", private_job=private,
+            binary, path, log_path=tmp_path / "engine.log", token=TOKEN, private_job=private,
             on_progress=on_progress,
         )  # fmt: skip
 
@@ -71,9 +72,9 @@ def test_a_whole_load(make, tmp_path):
 def test_its_token_is_in_its_environment_and_it_has_its_own_session(make):
     with make() as engine:
         engine.wait_ready(cancelled=never)
-        assert engine.pid in processes.with_token("tt-test") or processes.with_token("tt-test")
+        assert engine.pid in processes.with_token(TOKEN) or processes.with_token(TOKEN)
         assert os.getsid(engine.pid) == engine.pid
-    assert processes.with_token("tt-test") == []
+    assert processes.with_token(TOKEN) == []
 
 
 def test_stop_ends_a_load_early_and_everything_is_flushed(make, tmp_path):

@@ -51,6 +51,7 @@ class Seen:
         assert abs(time.monotonic_ns() - t_ns) < 5e9
 
 
+@pytest.mark.alone
 def test_changes_are_told_as_they_come(cluster: FakeCluster, api: ApiClient) -> None:
     cluster.put("pods", "default", pod("a"))
     seen = Seen()
