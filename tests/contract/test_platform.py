@@ -20,7 +20,7 @@ from support.fake_cluster import FakeCluster, FakeServer
 from support.fake_platform import FakeConfig, FakePlatform
 from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
 from towtank.platforms import registry
-from towtank.platforms.base import DeployContext, KeepsSecrets, Platform, ProbesAfterRun
+from towtank.platforms.base import DeployContext, KeepsSecrets, Platform, ProbesAfterRun, WritesLogs
 
 SECRET = "correct-horse-battery-staple"
 
@@ -171,11 +171,27 @@ def test_life_of_a_deployment(subject: Subject, context: DeployContext) -> None:
         logs = deployment.remove()
     assert list(deployment.remove()) == list(logs)
     assert list(deployment.events()) == []
-    assert {log.instance for log in logs} <= set(names)
+    assert {log.instance for log in logs if "pod" not in log.facts} <= set(names)
     for log in logs:
         assert log.path.is_file()
         assert 0 <= log.bytes_kept <= log.bytes_written
     assert subject.platform.sweep(context.token) == 0
+
+
+def test_logs_can_be_looked_at_while_it_lives(subject: Subject, context: DeployContext) -> None:
+    """What is there while it lives is there at its end: the same files, no smaller."""
+    deployment = subject.platform.deploy(subject.config(), context)
+    try:
+        deployment.wait_ready(cancelled=never)
+        before = {log.path: log for log in deployment.logs()} if isinstance(deployment, WritesLogs) else {}
+        for log in before.values():
+            assert log.path.is_file()
+            assert log.path.parent == context.log_dir
+            assert log.path.with_name(log.path.name + ".times").is_file()
+    finally:
+        after = {log.path: log for log in deployment.remove()}
+    assert before.keys() <= after.keys()
+    assert all(log.bytes_written <= after[path].bytes_written for path, log in before.items())
 
 
 def test_what_never_becomes_ready_is_said_clearly(subject: Subject, context: DeployContext) -> None:

@@ -99,6 +99,8 @@ class FakeCluster:
         self.node_port = node_port
         self.pod_status: Callable[[Json], Json] = ready_status
         self.logs = "it said something\n"
+        self.dates: dict[str, Callable[[], str]] = {}
+        self.pod_logs: dict[tuple[str, str], FakeLog] = {}
         self.answers: Callable[[str], bytes | Refusal | None] = lambda _path: None
         self.history: list[tuple[int, str, str, Json]] = []
         self.forgotten_before = 0
@@ -315,6 +317,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refusal(401, "Unauthorized", "Unauthorized")
         if parts == ["version"]:
             return self._send({"gitVersion": "v1.34.4"})
+        dated = self.server.cluster.dates.get("/" + "/".join(parts))
+        if dated is not None:
+            return self._dated(dated())
         special = self.server.cluster.answers("/" + "/".join(parts)) if self.command == "GET" else None
         if isinstance(special, Refusal):
             raise special
@@ -343,7 +348,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 403, "Forbidden", f'{plural} is forbidden: User "dev" cannot {verb} resource "{plural}"'
             )
         if part == "log":
-            return self._text(cluster.logs)
+            log = cluster.pod_logs.get((name, self.query.get("container", "")))
+            return self._text(cluster.logs) if log is None else self._log(log)
         if self.query.get("watch"):
             return self._watch(plural, namespace)
         with cluster.lock:
@@ -443,8 +449,46 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     self._chunk({"type": change, "object": thing})
         self.close_connection = True
 
+    def _dated(self, date: str) -> None:
+        self.send_response_only(200)
+        self.send_header("Date", date)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _log(self, log: FakeLog) -> None:
+        """Lines of one life of a container, with their stamps, from a whole second on; broken off when it is to be."""
+        if log.refusals:
+            raise log.refusals.pop(0)
+        life, lives = log.asked(self.query), len(log.lives)
+        breaks = log.breaks.pop(0) if log.breaks else None
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        sent, said = 0, 0
+        while not self.server.closing.is_set() and self.server.serving.is_set():
+            new = life[sent:]
+            sent += len(new)
+            data = b"".join(log.shown(line, self.query) for line in new)
+            if breaks is not None and said + len(data) >= breaks:
+                self._piece(data[: breaks - said])
+                self.close_connection = True
+                return
+            said += len(data)
+            if data:
+                self._piece(data)
+            elif not self.query.get("follow") or log.ended or len(log.lives) > lives:
+                self.wfile.write(b"0\r\n\r\n")
+                return
+            else:
+                time.sleep(0.01)
+        self.close_connection = True
+
     def _chunk(self, content: Json) -> None:
-        data = (json.dumps(content) + "\n").encode()
+        self._piece((json.dumps(content) + "\n").encode())
+
+    def _piece(self, data: bytes) -> None:
+        if not data:
+            return
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         self.wfile.flush()
 
@@ -458,6 +502,51 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+class FakeLog:
+    """What one container writes, over its lives; stamps are of the node's clock.
+
+    Attributes
+    ----------
+    lives : list of list of (int, bytes)
+        Time of day in ns, and a line with its end.
+    ended : bool
+        The last life is over: whoever follows comes to an end.
+    breaks : list of int
+        Bytes after which the next streams break off.
+    refusals : list of Refusal
+        What the next streams are answered instead.
+    """
+
+    def __init__(self) -> None:
+        self.lives: list[list[tuple[int, bytes]]] = [[]]
+        self.ended = False
+        self.breaks: list[int] = []
+        self.refusals: list[Refusal] = []
+        self.requests: list[Json] = []
+
+    def write(self, *lines: bytes, t_ns: int | None = None) -> None:
+        """Write lines now, or at a time."""
+        for line in lines:
+            self.lives[-1].append((time.time_ns() if t_ns is None else t_ns, line))
+
+    def asked(self, query: Json) -> list[tuple[int, bytes]]:
+        """Lines of the life that is asked for."""
+        self.requests.append(dict(query))
+        if not query.get("previous"):
+            return self.lives[-1]
+        if len(self.lives) < 2:
+            raise Refusal(400, "BadRequest", "previous terminated container not found")
+        return self.lives[-2]
+
+    def shown(self, line: tuple[int, bytes], query: Json) -> bytes:
+        """A line with its stamp; nothing when it is older than was asked for."""
+        t_ns, text = line
+        second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(t_ns // 10**9))
+        if query.get("sinceTime", "")[:19] > second:
+            return b""
+        return f"{second}.{t_ns % 10**9:09d}Z ".encode() + text
 
 
 class FakeServer(http.server.ThreadingHTTPServer):

@@ -18,6 +18,7 @@ from towtank.analysis import (
     findings,
     headline,
     hops,
+    logs,
     observed,
     pods,
     resources,
@@ -121,6 +122,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
         steps=_steps(plan, gathered, confidence=confidence),
         factorial=factorial.factorial_table(plan, values, names=_factorial_names(plan)),
         caution=_caution(resting, gathered),
+        bursts=gathered.bursts,
         replicas=_concat(gathered.replicas, pods.FIGURE_COLUMNS),
         pod_starts=_concat(
             [pods.pod_starts(*of_one) for of_one in gathered.pods.items()], pods.START_COLUMNS
@@ -159,6 +161,7 @@ class _Gathered:
     crowded: list[Crowded] = field(default_factory=list)
     each: dict[str, pd.DataFrame] = field(default_factory=dict)
     """Of the first run of a treatment in which there is more than the deployment as a whole."""
+    bursts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def _gather(results: Results, plan: Plan) -> _Gathered:
@@ -176,9 +179,12 @@ def _gather(results: Results, plan: Plan) -> _Gathered:
         rises_s = rises.get(folder.record.treatment_id, ())
         run = summarise_run(folder, wanted=wanted, step_limits_s=limits, rises_s=rises_s)
         gathered.summaries.append(run.summary)
-        gathered.said[run.record.run_id] = engine_findings(folder.events())
+        events = folder.events()
+        gathered.said[run.record.run_id] = engine_findings(events)
         if run.record.run_id in chosen:
             _take(gathered, run)
+            treatment_id, run_id = run.record.treatment_id, run.record.run_id
+            gathered.bursts += logs.bursts(events, treatment_id=treatment_id, run_id=run_id)
             gathered.observed.append(observed.of_run(folder))
             traced = hops.of_run(folder, shares.get(folder.record.treatment_id, {}))
             if traced is not None:

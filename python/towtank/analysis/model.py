@@ -196,6 +196,8 @@ class ExperimentAnalysis:
         treatment_id, step, variable, mean, low, high, n, above, reason: estimates for every step of the journey.
     faults : list of dict
         treatment_id, kind, target, instances, start_s, end_s (None: never undone): of each treatment's first run.
+    bursts : list of dict
+        treatment_id, run_id, t_s, instance, bytes: seconds in which an instance logged far more than usual.
     factorial : DataFrame
         variable, term, df, sum_sq, f, p, share: analysis of variance, exploratory; empty with one factor.
     """
@@ -226,3 +228,4 @@ class ExperimentAnalysis:
     pod_curves: pd.DataFrame = field(default_factory=pd.DataFrame)
     usage: pd.DataFrame = field(default_factory=pd.DataFrame)
     each: pd.DataFrame = field(default_factory=pd.DataFrame)
+    bursts: list[dict[str, Any]] = field(default_factory=list)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from towtank.analysis import recovery
 from towtank.analysis.distribution import MICROSECOND_S, Distribution
+from towtank.analysis.logs import logged_values
 from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.pods import VARIABLES as OF_PODS
 from towtank.analysis.pods import Pods, pod_values, read_pods
@@ -26,7 +27,8 @@ STANDARD_VARIABLES = (
     "requests", "throughput", "throughput_median", "goodput", "error_ratio",
     "min", "mean", "median", "p90", "p95", "p99", "max",
     "median_ok", "p90_ok", "p95_ok", "p99_ok", "max_ok",
-    "cpu_cores", "memory_bytes", "bytes_in_per_s", "bytes_out_per_s", "collapsed",
+    "cpu_cores", "memory_bytes", "bytes_in_per_s", "bytes_out_per_s", "bytes_logged",
+    "bytes_logged_per_request", "collapsed",
 )  # fmt: skip
 """Known of every run, whatever the experiment file asks for."""
 RATES = frozenset({"throughput", "throughput_median", "bytes_in_per_s", "bytes_out_per_s"})
@@ -121,6 +123,7 @@ def summarise_run(
             samples, start_us=record.window.start_us, end_us=record.window.end_us
         ),
     }
+    values |= logged_values(record, latency.n)
     values |= recovery.fault_values(
         record.faults, record.window, folder, users_wait=record.load_model != "open"
     )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from towtank.clock import RunClock
 from towtank.store.log_lines import TimedLog, timed_logs
+from towtank.store.run_record import Window
 from towtank.telemetry.base import Event, Sample
 from towtank.units import format_bytes, format_number
 
@@ -45,6 +47,38 @@ def logged(folder: Path, clock: RunClock, end_us: int) -> tuple[list[Sample], li
         events += _bursts(log.instance, seconds)
     samples.sort(key=lambda sample: sample.t_us)
     return samples, events
+
+
+def incomplete_logs(logs: Sequence[Mapping[str, Any]], end_us: int) -> list[Event]:
+    """Logs of which more may have been written than was counted, as events at the end of the load."""
+    advice = json.dumps(
+        {
+            "advice": "bytes logged are at least what was counted; log less, or follow fewer pods (docs/kubernetes.md)"
+        }
+    )
+    return [
+        Event(end_us, SOURCE, "log_incomplete", str(log["instance"]),
+              f"the log of {log['instance']} is not known to be whole: {log['incomplete']}", advice)
+        for log in logs
+        if log.get("incomplete")
+    ]  # fmt: skip
+
+
+def with_window(
+    logs: Sequence[Mapping[str, Any]], folder: Path, clock: RunClock, window: Window
+) -> list[dict[str, Any]]:
+    """Facts of logs, with the bytes that were written in the measured window where that is known.
+
+    Instants of output are known to 50 ms, and to the uncertainty of the clock that they come from.
+    """
+    start_ns, end_ns = (clock.zero_ns + us * 1000 for us in (window.start_us, window.end_us))
+    timed = {log.path.name: log for log in timed_logs(folder)}
+    found = []
+    for facts in logs:
+        log = timed.get(str(facts["file"]))
+        more = {} if log is None else {"bytes_in_window": log.bytes_at(end_ns) - log.bytes_at(start_ns)}
+        found.append({**facts, **more})
+    return found
 
 
 def _per_second(log: TimedLog, clock: RunClock, end_us: int) -> list[tuple[int, int]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from towtank.platforms.base import LogFile
 from towtank.store.log_lines import read_times, times_path
 
 MOST_BYTES = 10 * 2**20
@@ -34,8 +36,20 @@ class LogMarks:
         """Note how far all logs in a folder are."""
         return cls({path.name: _mark(path) for path in folder.glob("*.log")})
 
-    def copy_new(self, source: Path, target: Path) -> list[dict[str, Any]]:
-        """Copy what was added since, bounded, with its times; facts for run.json."""
+    def copy_new(
+        self, source: Path, target: Path, known: Sequence[LogFile] = (), mask: Callable[[str], str] = str
+    ) -> list[dict[str, Any]]:
+        """Copy what was added since, bounded, with its times; facts for run.json.
+
+        Parameters
+        ----------
+        source, target : Path
+        known : sequence of LogFile
+            What the deployment says of its logs.
+        mask : callable
+            Takes secrets out of texts.
+        """
+        said = {log.path.name: log for log in known}
         facts = []
         for path in sorted(source.glob("*.log")):
             begun = self.marks.get(path.name, Mark())
@@ -45,18 +59,30 @@ class LogMarks:
             with path.open("rb") as stream:
                 stream.seek(begun.size)
                 kept = stream.read(min(size - begun.size, MOST_BYTES))
-            (target / path.name).write_bytes(kept)
+            (target / path.name).write_bytes(_masked(kept, mask))
             _copy_times(path, target / path.name, begun)
             written = max(_mark(path).bytes - begun.bytes, size - begun.size)
-            facts.append(
-                {
-                    "instance": path.stem,
-                    "file": path.name,
-                    "bytes_written": written,
-                    "bytes_kept": len(kept),
-                }
-            )
+            log = said.get(path.name) or LogFile(path.stem, path, 0, 0)
+            facts.append(log_facts(replace(log, bytes_written=written, bytes_kept=len(kept))))
         return facts
+
+
+def log_facts(log: LogFile) -> dict[str, Any]:
+    """What run.json says of a log."""
+    facts = {
+        "instance": log.instance,
+        "file": log.path.name,
+        "bytes_written": log.bytes_written,
+        "bytes_kept": log.bytes_kept,
+        **log.facts,
+    }
+    return {**facts, "incomplete": log.incomplete} if log.incomplete else facts
+
+
+def _masked(content: bytes, mask: Callable[[str], str]) -> bytes:
+    """Whatever else the output is, it comes out of this as it was."""
+    text = content.decode("utf-8", "surrogateescape")
+    return mask(text).encode("utf-8", "surrogateescape")
 
 
 def _mark(log: Path) -> Mark:

@@ -19,8 +19,8 @@ from towtank.campaign.frame import Frame
 from towtank.campaign.helpers import Helpers
 from towtank.campaign.judging import judged
 from towtank.campaign.lifetimes import Slot
-from towtank.campaign.logged import logged
-from towtank.campaign.logs import LogMarks
+from towtank.campaign.logged import incomplete_logs, logged, with_window
+from towtank.campaign.logs import LogMarks, log_facts
 from towtank.campaign.observing import Observing
 from towtank.campaign.seen import Seen
 from towtank.campaign.settle import settle
@@ -36,7 +36,7 @@ from towtank.faults.agenda import Agenda
 from towtank.load.engine import JobRefused
 from towtank.load.events import Progress
 from towtank.load.job import masked, stages
-from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, Target
+from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, Target, WritesLogs
 from towtank.store import RunWriter
 from towtank.store.files import explained
 from towtank.store.run_record import RunRecord, StageWindow
@@ -109,7 +109,7 @@ class _Attempt:
             marks = LogMarks.take(slot.logs) if slot.logs != self._logs else None
             self._steps(slot)
             if marks is not None:
-                self._seen.logs = marks.copy_new(slot.logs, self._logs)
+                self._seen.logs = self._part_of_logs(slot, marks)
         except BaseException as error:
             _, left = self._remove()
             if left is not None:  # the first error is the one that matters
@@ -117,7 +117,7 @@ class _Attempt:
             raise
         removed, left = self._remove()
         if marks is None:
-            self._seen.logs = [_log_facts(log) for log in removed]
+            self._seen.logs = [log_facts(log) for log in removed]
         return left
 
     def _remove(self) -> tuple[Sequence[LogFile], PlatformError | None]:
@@ -132,6 +132,17 @@ class _Attempt:
         except PlatformError as error:
             return removed, error
         return removed, None
+
+    def _part_of_logs(self, slot: Slot, marks: LogMarks) -> list[dict[str, Any]]:
+        """What a deployment that lives longer than the run wrote during it."""
+        deployment = slot.deployment
+        known: Sequence[LogFile]
+        try:
+            known = deployment.logs() if isinstance(deployment, WritesLogs) else ()
+        except PlatformError:  # what writes them is gone: they are as they are
+            known = ()
+        mask = deployment.mask if isinstance(deployment, KeepsSecrets) else str
+        return marks.copy_new(slot.logs, self._logs, known, mask)
 
     def _steps(self, slot: Slot) -> None:
         """From reset to the end of the load; a fault of the instrument ends them early, without an error."""
@@ -345,7 +356,8 @@ class _Attempt:
         if clock is not None and window is not None:
             logged_samples, logged_events = logged(self._logs, clock, window.end_us)
             writer.write_samples(logged_samples)
-            seen.events += logged_events
+            seen.events += [*logged_events, *incomplete_logs(seen.logs, window.end_us)]
+            seen.logs = with_window(seen.logs, self._logs, clock, window)
         if seen.observed is not None:
             writer.write_samples(seen.observed.samples)
             if seen.observed.spans is not None:
@@ -394,12 +406,3 @@ def _needs_address(run: str | Sequence[str] | None) -> bool:
     """Whether a reset asks the deployment itself, so that it can only come after deploying."""
     words = [run] if isinstance(run, str) else list(run or ())
     return any("{url." in word for word in words)
-
-
-def _log_facts(log: LogFile) -> dict[str, Any]:
-    return {
-        "instance": log.instance,
-        "file": log.path.name,
-        "bytes_written": log.bytes_written,
-        "bytes_kept": log.bytes_kept,
-    }

@@ -70,12 +70,26 @@ class SystemEvent:
 
 @dataclass(frozen=True)
 class LogFile:
-    """Where an instance's output went: bytes written by it and bytes kept."""
+    """Where an instance's output went: bytes written by it and bytes kept.
+
+    Parameters
+    ----------
+    instance : str
+    path : Path
+        Beside it lies ``<name>.log.times``, with the times of what was written (docs/formats.md, section 3).
+    bytes_written, bytes_kept : int
+    incomplete : str
+        Why more may have been written than was counted; empty when all was.
+    facts : mapping
+        What else run.json should say, such as the pod and the container.
+    """
 
     instance: str
     path: Path
     bytes_written: int
     bytes_kept: int
+    incomplete: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -165,6 +179,20 @@ class KeepsSecrets(Protocol):
 
     def mask(self, text: str) -> str:
         """Replace every secret value in a text that is about to be written somewhere."""
+
+
+@runtime_checkable
+class WritesLogs(Protocol):
+    """A deployment whose instances' output goes to files in `DeployContext.log_dir` while it lives."""
+
+    def logs(self) -> Sequence[LogFile]:
+        """The files of all instances with what was written up to now; may wait a moment until it is there.
+
+        Raises
+        ------
+        PlatformError
+            What writes them is gone.
+        """
 
 
 @runtime_checkable

@@ -12,11 +12,11 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from towtank.fields import Cores, Duration, Model, Size, Slug, Whole
 from towtank.platforms import placeholders
 from towtank.platforms.local_programs import Missing, missing
+from towtank.platforms.output import DEFAULT_LOG_LIMIT_BYTES
 from towtank.platforms.readiness import Ready
 from towtank.platforms.transport import Tls, Transport
 
 DEFAULT_COMPONENT = "app"
-DEFAULT_LOG_LIMIT_BYTES = 10 * 2**20
 DEFAULT_GRACE_S = 5.0
 MAX_REPLICAS = 1000
 """Far beyond what one machine runs; stops a typing error before it becomes a fork bomb."""

@@ -309,6 +309,11 @@ class LocalDeployment:
             ignored = self._ignored_exits
         return [ended for ended in self._guard.exits()[ignored:] if ended.id != edge_proxy.INSTANCE]
 
+    def logs(self) -> Sequence[LogFile]:
+        """Output of all instances up to now; see `base.WritesLogs`."""
+        requests = [item.request for item in self._launches]
+        return facts.log_files(requests, self._guard.exits(), self._guard.status())
+
     # --- being disturbed -------------------------------------------------------------------------------------
 
     @property

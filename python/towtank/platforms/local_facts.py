@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from towtank.platforms.base import LogFile, SystemEvent
@@ -91,13 +91,28 @@ def describe(launch: Launch, spawned: Spawned | None) -> dict[str, Any]:
     }
 
 
-def log_files(started: Iterable[SpawnRequest], exits: Sequence[Exited]) -> list[LogFile]:
-    """What every instance wrote in all its starts: a log is continued, not begun anew."""
+def log_files(
+    started: Iterable[SpawnRequest],
+    exits: Sequence[Exited],
+    living: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[LogFile]:
+    """What every instance wrote in all its starts: a log is continued, not begun anew.
+
+    Parameters
+    ----------
+    started : iterable of SpawnRequest
+    exits : sequence of Exited
+    living : mapping, optional
+        What the guard says of each instance now; without it all have ended.
+    """
     found = []
     for request in started:
         ends = [ended for ended in exits if ended.id == request.id]
-        if ends:
+        now = (living or {}).get(request.id, {})
+        if ends or now:
             written, kept = sum(e.log_bytes for e in ends), sum(e.log_kept_bytes for e in ends)
+            if now.get("running"):
+                written, kept = written + int(now["log_bytes"]), kept + int(now["log_kept_bytes"])
         else:  # the guard was killed and took its counts along
             written = kept = request.log.stat().st_size if request.log.exists() else 0
         found.append(LogFile(request.id, request.log, written, kept))

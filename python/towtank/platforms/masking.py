@@ -57,6 +57,8 @@ class Secrets:
         self._searched = sorted((v for v in self._values.values() if len(v) >= SHORTEST_SECRET), key=len)[
             ::-1
         ]
+        lines = {line.encode() for value in self._searched for line in (value, *value.splitlines())}
+        self._in_lines = sorted((v for v in lines if len(v) >= SHORTEST_SECRET), key=len, reverse=True)
 
     @property
     def placeholders(self) -> dict[str, str]:
@@ -73,6 +75,19 @@ class Secrets:
         for value in self._searched:
             text = text.replace(value, MASK)
         return text
+
+    def mask_line(self, line: bytes, *, whole: bool = True) -> bytes:
+        """Replace every secret value in one line of output; of a value with several lines, each of them.
+
+        Parameters
+        ----------
+        line : bytes
+        whole : bool
+            False where it was cut: its end may be the beginning of a value, and is left out where there are any.
+        """
+        for value in self._in_lines:
+            line = line.replace(value, MASK.encode())
+        return line if whole or not self._in_lines else line[: -len(self._in_lines[0])]
 
     def mask_file(self, path: Path) -> None:
         """Replace every secret value in a file, in place; a file without secrets is not touched."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+DEFAULT_LOG_LIMIT_BYTES = 10 * 2**20
+"""Kept of the output of an instance or container, where the file does not say it."""
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
 _LINE_LENGTH = 400

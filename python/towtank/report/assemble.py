@@ -161,6 +161,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.pod_starts(analysis, names),
         tables.usage(analysis, names),
         *figures.each,
+        tables.logs(analysis, names),
         figures.percentiles,
         figures.ecdf,
         figures.intervals,

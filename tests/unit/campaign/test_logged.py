@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
-from towtank.campaign.logged import logged
+from towtank.campaign.logged import incomplete_logs, logged, with_window
 from towtank.campaign.logs import LogMarks
 from towtank.clock import RunClock
+from towtank.platforms.base import LogFile
 from towtank.platforms.masking import Secrets
 from towtank.store.log_lines import TimedLog, times_path
+from towtank.store.run_record import Window
 
 S = 1_000_000_000
 ZERO = 100 * S
@@ -80,3 +82,39 @@ def test_masking_leaves_lines_where_they_are(tmp_path, monkeypatch):
     path.write_text("one\nbegin\nmiddle\nend\nfive\n")
     Secrets(["A_KEY"]).mask_file(path)
     assert path.read_text() == "one\n***\n\n\nfive\n"
+
+
+def test_bytes_of_the_measured_window_are_a_fact_of_a_log(tmp_path):
+    """Of six seconds with 100 bytes each the window has the third to the fifth; hooks have no times."""
+    log = tmp_path / "web-1.app.log"
+    log.write_text("")
+    note(log, *((ZERO + second * S + S // 2, (second + 1) * 100, second) for second in range(6)))
+    facts = [{"instance": "web-1.app", "file": log.name}, {"instance": "x", "file": "prepare.log"}]
+    window = Window(start_us=2_000_000, end_us=5_000_000, drained_us=5_000_000)
+    first, second = with_window(facts, tmp_path, RunClock(ZERO), window)
+    assert first == {**facts[0], "bytes_in_window": 300}
+    assert second == facts[1]
+
+
+def test_a_log_that_is_not_whole_is_an_event_with_advice():
+    logs = [
+        {"instance": "a", "file": "a.log"},
+        {"instance": "b", "file": "b.log", "incomplete": "it was refused"},
+    ]
+    (event,) = incomplete_logs(logs, 7)
+    assert (event.t_us, event.source, event.kind, event.instance) == (7, "logs", "log_incomplete", "b")
+    assert "it was refused" in event.message
+    assert json.loads(event.detail)["advice"]
+
+
+def test_the_part_of_a_run_is_masked_and_says_what_the_deployment_says(tmp_path, monkeypatch):
+    source, target = tmp_path / "from", tmp_path / "to"
+    source.mkdir()
+    target.mkdir()
+    monkeypatch.setenv("A_KEY", "swordfish")
+    marks = LogMarks.take(source)
+    (source / "web-1.app.log").write_bytes(b"the key is swordfish, \xff\n")
+    known = LogFile("web-1.app", source / "web-1.app.log", 0, 0, "half of it", {"pod": "web-1"})
+    (facts,) = marks.copy_new(source, target, [known], Secrets(["A_KEY"]).mask)
+    assert (target / "web-1.app.log").read_bytes() == b"the key is ***, \xff\n"
+    assert (facts["pod"], facts["incomplete"], facts["bytes_written"]) == ("web-1", "half of it", 24)

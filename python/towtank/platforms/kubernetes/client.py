@@ -72,6 +72,10 @@ class Lines:
     def __iter__(self) -> Iterator[str]:
         return self._answer.iter_lines()
 
+    def pieces(self) -> Iterator[bytes]:
+        """The same as bytes, in pieces as they come: a log may be no text, and its lines as long as they like."""
+        return self._answer.iter_bytes()
+
     def end(self) -> None:
         """Wake whoever waits for a line, from another thread: closing a socket alone would not."""
         network = self._answer.extensions.get("network_stream")
@@ -153,6 +157,15 @@ class ApiClient:
         ApiError, Unreachable
         """
         return self._send("GET", path, params=params, timeout_s=timeout_s).content
+
+    def date(self, path: str, *, timeout_s: float) -> str:
+        """The Date header of an answer, empty where it has none; asked one time.
+
+        Raises
+        ------
+        ApiError, Unreachable
+        """
+        return str(self._send("GET", path, timeout_s=timeout_s).headers.get("date", ""))
 
     def pages(self, path: str, **params: str) -> Iterator[tuple[Sequence[Json], str]]:
         """All objects of a collection, page by page, each with the version at which it was read."""

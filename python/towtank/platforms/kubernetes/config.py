@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from towtank.fields import Duration, Model, Slug, Whole
+from towtank.fields import Duration, Model, Size, Slug, Whole
 from towtank.platforms.kubernetes.paths import parse_path
+from towtank.platforms.output import DEFAULT_LOG_LIMIT_BYTES
 from towtank.platforms.readiness import Ready
 from towtank.platforms.target_transport import DEFAULT_TARGET, OwnTransport, TargetsTransport
 from towtank.platforms.transport import Headers
@@ -143,6 +144,23 @@ AnyTarget = Annotated[
 ]
 
 
+class PodLogging(Model):
+    """Which pods are listened to."""
+
+    pods: dict[str, str] = Field(
+        {},
+        description="labels of the pods whose output is kept and counted; without any, all of the deployment",
+    )
+
+
+def _logging(value: object) -> object:
+    if value is True or value is None:
+        raise ValueError(
+            "allowed are `false`, for no logs at all, and `{pods: {LABEL: VALUE}}`, for those of some pods"
+        )
+    return value
+
+
 class KubernetesConfig(TargetsTransport):
     """Objects in a Kubernetes cluster. What Towtank created, and nothing else, is removed at the end.
 
@@ -188,6 +206,13 @@ class KubernetesConfig(TargetsTransport):
         default_factory=dict, description="sent with every request; {env.NAME} and {file.PATH} take secrets"
     )
     ready: KubernetesReady = Field(KubernetesReady(), description="when the deployment counts as ready")
+    logs: Annotated[PodLogging | Literal[False], BeforeValidator(_logging)] = Field(
+        PodLogging(),
+        description="which pods are listened to; false for none, which spares the right to read logs",
+    )
+    log_limit: Size = Field(
+        DEFAULT_LOG_LIMIT_BYTES, description="bytes of output kept of each container; all are counted"
+    )
 
     @field_validator("fields")
     @classmethod

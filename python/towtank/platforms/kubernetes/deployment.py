@@ -15,17 +15,19 @@ from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, 
 from towtank.platforms.kubernetes import creating, disturbing, ownership, pods, reach, watching
 from towtank.platforms.kubernetes.baseline import Baseline, busy_nodes, off_baseline
 from towtank.platforms.kubernetes.census import Census
-from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
 from towtank.platforms.kubernetes.journal import Journal, Step
 from towtank.platforms.kubernetes.kept import OF_EVENT, OF_NODE, OF_POD
+from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.lease import LiveLease
 from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.platforms.kubernetes.ownership import Note
 from towtank.platforms.kubernetes.parameters import Change
+from towtank.platforms.kubernetes.pod_logs import PodLogs
 from towtank.platforms.kubernetes.readiness import LOOK_EVERY_S, Waiter, cancelled_sleep
 from towtank.platforms.kubernetes.view import ClusterView, nothing
 from towtank.platforms.kubernetes.watching import Watcher
@@ -99,6 +101,7 @@ class KubernetesDeployment:
         self._journal = Journal()
         self._census = Census()
         self._nodes_seen = NodeJournal()
+        self._logs: PodLogs | None = None
         self._watchers: dict[str, Watcher] = {}
         self._baseline: Baseline | None = None
         self._timings_s: dict[str, float] = {}
@@ -152,6 +155,7 @@ class KubernetesDeployment:
 
     def _watch(self) -> None:
         """Watch pods and what they hang on; what may not be watched is told in run.json."""
+        self._logs = self._listen()
         journal, namespace = self._journal, self._namespace
         mine = {"labelSelector": ownership.selector(self._context.token)}
         self._watchers = {
@@ -173,9 +177,21 @@ class KubernetesDeployment:
                 hint=f"`towtank doctor --context {self._api.context}` lists the rights that are missing",
             )
 
+    def _listen(self) -> PodLogs | None:
+        """Follow what pods write, unless that is not wanted."""
+        wanted, config = self._config.logs, self._config
+        if wanted is False:
+            return None
+        # Every stream occupies a connection: a client of their own leaves those of the platform free.
+        api = ApiClient(find_context(config.context, config.kubeconfig, self._context.root))
+        folder = self._context.log_dir
+        return PodLogs(api, folder, wanted.pods, config.log_limit, self._secrets)
+
     def _on_pod(self, change: watching.Change, pod: Json, before: Json | None, t_ns: int) -> None:
         self._census.on_pod(change, pod, before, t_ns)
         self._journal.on_pod(change, pod, before, t_ns)
+        if self._logs is not None:
+            self._logs.on_pod(change, pod, before, t_ns)
 
     def _on_node(self, change: watching.Change, node: Json, before: Json | None, t_ns: int) -> None:
         """A node that is lost is a failure where pods of ours are; others come and go."""
@@ -345,8 +361,13 @@ class KubernetesDeployment:
                 for name, watcher in self._watchers.items()
                 if watcher.denied or watcher.gaps
             },
+            "logs": self._logs.facts() if self._logs is not None else {},
             "timings_s": dict(self._timings_s),
         }
+
+    def logs(self) -> Sequence[LogFile]:
+        """What pods wrote up to now; see `base.WritesLogs`."""
+        return self._logs.up_to_now() if self._logs is not None else ()
 
     # --- being disturbed -----------------------------------------------------------------------------------------
 
@@ -372,14 +393,21 @@ class KubernetesDeployment:
         self._ending.set()
         with self._removing:
             if self._removed:
-                return ()
+                return self._kept_logs()
             self._journal.disarm()
             for watcher in self._watchers.values():
                 watcher.close()
-            creating.delete_all(self._api, self._note)
+            try:
+                creating.delete_all(self._api, self._note)
+            finally:
+                self._kept_logs()
             self._lease.close()
             self._removed = True
             with contextlib.suppress(OSError):
                 (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
             self._api.close()
-        return ()
+        return self._kept_logs()
+
+    def _kept_logs(self) -> Sequence[LogFile]:
+        """Logs, read to their end."""
+        return self._logs.close() if self._logs is not None else ()

@@ -128,9 +128,11 @@ def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> l
     planned, _ = _planned(connection, config, root, place)
     reach.find_routes(config, [one.owned for one in planned])
     api = connection.api
+    owned = [one.owned for one in planned]
+    wanted = rights.needed(config.namespace, owned, logs=config.logs is not False)
     found = [
         f"the right to {one.words} is missing in context {api.context!r}"
-        for one in rights.missing(api, rights.needed(config.namespace, [one.owned for one in planned]))
+        for one in rights.missing(api, wanted)
     ]
     if config.namespace is not None and not found:
         creating.check_namespace(api, config.namespace, token="")

@@ -10,6 +10,7 @@ from towtank.platforms.kubernetes.ownership import Owned
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _METRICS = "metrics.k8s.io"
+LOGS = "pods/log"
 _OWN = ("get", "create", "delete")
 
 
@@ -46,7 +47,7 @@ class Right:
 
 _COMMON: tuple[tuple[str, str, tuple[str, ...], str, bool], ...] = (
     ("", "pods", ("get", "list", "watch", "delete"), "to see what becomes of pods", False),
-    ("", "pods/log", ("get",), "to show the last lines of a pod that does not start", True),
+    ("", LOGS, ("get",), "to keep and count what pods write; not needed with `logs: false`", False),
     ("", "pods/resize", ("update",), "for the fault `cpu`", True),
     ("", "events", ("list", "watch"), "to say why a pod does not start", False),
     ("", "services", ("get",), "to find the way to a target", False),
@@ -97,7 +98,7 @@ USUAL: tuple[tuple[str, str], ...] = (
 """What deployments are made of as a rule; the manifest in the docs grants these, and others are added by hand."""
 
 
-def needed(namespace: str | None, things: Iterable[Owned] | None = None) -> list[Right]:
+def needed(namespace: str | None, things: Iterable[Owned] | None = None, *, logs: bool = True) -> list[Right]:
     """Rights that a deployment needs.
 
     Parameters
@@ -106,10 +107,12 @@ def needed(namespace: str | None, things: Iterable[Owned] | None = None) -> list
         A given one; without it the right to make and remove namespaces is needed, and the rest everywhere.
     things : iterable of Owned, optional
         What is created; without it what deployments usually are made of.
+    logs : bool
+        Logs are kept; else reading them only helps to say why a pod does not start.
     """
     where = namespace or ""
     found = [
-        Right(verb, group, resource, where, why, optional)
+        Right(verb, group, resource, where, why, optional or (resource == LOGS and not logs))
         for group, resource, verbs, why, optional in _COMMON
         for verb in verbs
     ]

@@ -57,6 +57,8 @@ class TimePlot:
         Where the time axis ends.
     stages : list of dict
         name, start, end, middle, shade.
+    bursts : bool
+        Whether some treatment has bursts in its logs: the data set `bursts` then says when.
     faults : bool
         Whether some treatment has faults: the data set `faults` then says when they were on.
     first, last : bool
@@ -72,6 +74,7 @@ class TimePlot:
     first: bool
     last: bool
     faults: bool = False
+    bursts: bool = False
     title: str = ""
     unit: str = ""
 
@@ -84,13 +87,15 @@ class TimePlot:
             title = alt.Title(named.series or named.short, color=hue, fontSize=13, offset=17)
         layers = self._layers(source, names, None, ticks=max(3, width // 90), leftmost=leftmost)
         behind = [*self._shading(width), *self._disturbed(named)]
-        return alt.layer(*behind, *layers, width=width, height=96, title=title)
+        marks = self._burst_marks(named)
+        return alt.layer(*behind, *layers, *marks, width=width, height=96, title=title)
 
     def overlay(self, names: Names, layout: Layout) -> Chart:
         """Draw all treatments in one plot: columns would be too narrow on a phone."""
         width = layout.plot(left=66)
         layers = self._layers(alt.Chart(base.data("bands")), names, layout, ticks=4, leftmost=True)
-        return alt.layer(*self._shading(width), *self._disturbed(None), *layers, width=width, height=92)
+        behind = [*self._shading(width), *self._disturbed(None)]
+        return alt.layer(*behind, *layers, *self._burst_marks(None), width=width, height=92)
 
     def _layers(
         self, source: alt.Chart, names: Names, legend: Layout | None, *, ticks: int, leftmost: bool
@@ -190,6 +195,20 @@ class TimePlot:
         edge = source.mark_rule(color=LIGHT["fail"], opacity=0.7, strokeWidth=1)
         x = alt.X("start:Q", scale=self._time())
         return [area.encode(x=x, x2="end:Q", tooltip=tooltip), edge.encode(x=x, tooltip=tooltip)]
+
+    def _burst_marks(self, named: Named | None) -> list[alt.Chart]:
+        """When an instance logged far more than usual, in any run: ticks at the foot of the first row."""
+        if not self.bursts or not self.first:
+            return []
+        source = alt.Chart(base.data("bursts"))
+        if named is not None:
+            source = source.transform_filter(alt.datum.treatment == named.short)
+        tooltip = [
+            alt.Tooltip("what:N", title="log burst"),
+            alt.Tooltip("t:Q", title="at (s)", format=".3~r"),
+        ]
+        marks = source.mark_point(shape="triangle-up", size=36, filled=True, opacity=0.9, color=LIGHT["ink"])
+        return [marks.encode(x=alt.X("t:Q", scale=self._time()), y=alt.value(92), tooltip=tooltip)]
 
     def _shading(self, width: int) -> list[alt.Chart]:
         """Every other stage; named in the first row, where a name has room."""

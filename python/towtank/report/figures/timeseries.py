@@ -71,17 +71,21 @@ def _grid(
     stages = stages_of(analysis, group)
     end_s = max([float(mine.end_s.max()), *(s["end"] for s in stages)])
     faults = faults_of(analysis, names, group, end_s)
+    bursts = bursts_of(analysis, names, group, end_s)
     plots = [
-        TimePlot(r, domains[r], end_s, stages, first=i == 0, last=i == len(rows) - 1, faults=bool(faults))
+        TimePlot(
+            r, domains[r], end_s, stages, first=i == 0, last=i == len(rows) - 1, faults=bool(faults),
+            bursts=bool(bursts),
+        )
         for i, r in enumerate(rows)
-    ]
+    ]  # fmt: skip
 
     rows_drawn = drawable(mine, names, lambda v: domains[series.row_of(v)][1], _say)
     words = [n.label for n in group]
     return base.build(
         id=f"timeseries-{number}" if number else "timeseries",
         title="What happened over time" + (f": {title}" if title else f" ({number})" if number else ""),
-        caption=_caption(analysis, mine, group, stages) + faults_told(faults),
+        caption=_caption(analysis, mine, group, stages) + faults_told(faults) + bursts_told(bursts),
         alt_text=f"Grid of time series for {listed(words)}: {listed([TITLES[r] for r in rows], most=9)}. "
         + _peaks(mine, names, group),
         draw=lambda layout: draw(layout, names, group, plots),
@@ -89,6 +93,7 @@ def _grid(
             "bands": rows_drawn,
             "stages": pd.DataFrame(stages, columns=STAGE_COLUMNS),
             "faults": pd.DataFrame(faults, columns=FAULT_COLUMNS),
+            "bursts": pd.DataFrame(bursts, columns=BURST_COLUMNS),
         },
     )
 
@@ -109,6 +114,7 @@ def draw(layout: Layout, names: Names, group: tuple[Named, ...], plots: list[Tim
     return alt.vconcat(*lines, spacing=10)
 
 
+BURST_COLUMNS = ["treatment", "t", "what"]
 FAULT_COLUMNS = ["treatment", "start", "end", "what"]
 STAGE_COLUMNS = ["number", "name", "start", "end", "middle", "shade"]
 
@@ -243,6 +249,30 @@ def faults_told(faults: list[dict[str, Any]]) -> str:
     if not faults:
         return ""
     return f" Red: while a fault was on ({listed(list(dict.fromkeys(str(one['what']) for one in faults)))})."
+
+
+def bursts_of(
+    analysis: ExperimentAnalysis, names: Names, group: tuple[Named, ...], end_s: float
+) -> list[dict[str, Any]]:
+    """When instances logged far more than usual, in all runs of each treatment."""
+    shorts = {named.id: names[named.id].short for named in group}
+    bytes_of = known("bytes_logged")
+    return [
+        {
+            "treatment": shorts[one["treatment_id"]],
+            "t": one["t_s"],
+            "what": clean(f"{show(bytes_of, float(one['bytes']))} by {one['instance']} in {one['run_id']}"),
+        }
+        for one in analysis.bursts
+        if one["treatment_id"] in shorts and 0 <= one["t_s"] <= end_s
+    ]
+
+
+def bursts_told(bursts: list[dict[str, Any]]) -> str:
+    """Sentence of a caption; empty without bursts."""
+    if not bursts:
+        return ""
+    return " A triangle at the foot of the first row: a second in which an instance logged over ten times its usual."
 
 
 def _peaks(frame: pd.DataFrame, names: Names, group: tuple[Named, ...]) -> str:

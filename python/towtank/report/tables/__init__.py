@@ -3,6 +3,7 @@
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.clusters import pod_starts, pods, usage
 from towtank.report.tables.hops import hops
+from towtank.report.tables.logs import logs
 from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
 
@@ -13,6 +14,7 @@ __all__ = [
     "hops",
     "instances",
     "latency",
+    "logs",
     "outcomes",
     "pod_starts",
     "pods",

@@ -14,6 +14,7 @@ from towtank.clock_relation import ClockRelation, OffsetBounds
 from towtank.errors import TelemetryError
 from towtank.telemetry.base import Event, Gap, ObserveContext, Outlook, Sample, Span, TracedRequest
 from towtank.telemetry.options import read_options
+from towtank.telemetry.otlp import reach
 from towtank.telemetry.otlp.clocks import on_our_clock, sender_clocks
 from towtank.telemetry.otlp.completeness import Completeness
 from towtank.telemetry.otlp.findings import Said, clock_finding, findings
@@ -61,6 +62,16 @@ class OtlpSource:
         except TelemetryError as error:
             return Outlook(problems=(f"{error.message}; {error.hint}" if error.hint else error.message,))
         return Outlook()
+
+    def look_ahead_at(
+        self,
+        options: Mapping[str, Any],
+        deployments: Sequence[Any],
+        root: Path,
+    ) -> Sequence[str]:
+        """Whether pods could reach the address at all; routes and firewalls on the way are not known here."""
+        read = read_options(self.name, OtlpOptions, options)
+        return reach.unreachable_from_pods(read, deployments, root)
 
     def start(self, context: ObserveContext) -> None:
         """Listen from here on."""

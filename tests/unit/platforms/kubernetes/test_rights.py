@@ -16,6 +16,7 @@ from support.fake_telemetry import FakeKubelets
 from towtank.cli.main import build_app
 from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.config import KubernetesConfig
+from towtank.platforms.kubernetes.platform import KubernetesPlatform
 
 DOCS = Path(__file__).parents[4] / "docs" / "kubernetes.md"
 
@@ -53,6 +54,17 @@ def test_doctor_says_what_a_cluster_is_and_which_rights_are_missing(
     assert [one["state"] for one in lacking] == ["missing"]
     assert lacking[0]["found"].startswith("create namespaces in the whole cluster")
     assert all(one["state"] == "ok" for one in doctor(*where, "--namespace", "mine"))
+
+
+def test_logs_are_refused_before_anything_is_created_where_they_may_not_be_read(
+    cluster: FakeCluster, make: Callable[..., KubernetesConfig], root: Path
+) -> None:
+    cluster.denied = {("get", "pods/log")}
+    (problem, hint) = KubernetesPlatform().check(make(), root)
+    assert "the right to get pods/log in the whole cluster (to keep and count what pods write" in problem
+    assert "logs: false" in problem
+    assert "doctor" in hint
+    assert list(KubernetesPlatform().check(make(logs=False), root)) == []
 
 
 def test_doctor_takes_no_cluster_by_default(

@@ -1,0 +1,193 @@
+"""Logs of pods in a real cluster, and spans from inside a pod."""
+
+from __future__ import annotations
+
+import resource
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testbed import closure, components, images
+from testbed.settings import HOST_ADDRESS, NAME, REGISTRY
+
+from support.cluster import Cluster, eventually
+from support.cluster_app import SUPPORT, config_for, deployed
+from towtank.clock import RunClock
+from towtank.platforms.base import DeployContext
+from towtank.platforms.kubernetes.config import KubernetesConfig
+from towtank.store.log_lines import TimedLog
+from towtank.telemetry import registry
+from towtank.telemetry.base import ObserveContext
+from towtank.telemetry.sampler import Sampler
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+ARGUMENTS = "Deployment/program:spec.template.spec.containers[program].args"
+_pushed: dict[str, str] = {}
+
+
+@pytest.fixture
+def program(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image of Python and the program that writes; packed once."""
+    if cluster.context != NAME:
+        pytest.skip("the image of the writing program is pushed to the testbed's registry only")
+    if not _pushed:
+        name = f"pod-program:{secrets.token_hex(4)}"
+        recipe = closure.python_application(name, SUPPORT / "pod_program", ("-m", "pod_program"))
+        images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
+        _pushed["image"] = f"{REGISTRY}/{name}"
+    return _pushed["image"]
+
+
+@pytest.fixture
+def context(cluster: Any, tmp_path: Path) -> Iterator[DeployContext]:
+    token = f"tt-log-{secrets.token_hex(4)}"
+    yield DeployContext("shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="logs")
+    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
+
+
+@pytest.fixture
+def writing(cluster: Any, program: str) -> Callable[..., KubernetesConfig]:
+    """The small application, and a pod that does what its arguments say."""
+
+    def made(*arguments: str, **keys: Any) -> KubernetesConfig:
+        fields = {
+            "Deployment/program:spec.template.spec.containers[program].image": program,
+            ARGUMENTS: list(arguments),
+        }
+        manifests = ["manifests/app.yaml", "manifests/program.yaml"]
+        return config_for(cluster, manifests=manifests, set=fields, **keys)
+
+    return made
+
+
+def log_of(context: DeployContext, container: str = "program") -> Path:
+    (found,) = context.log_dir.glob(f"*.{container}.log")
+    return found
+
+
+def numbered(path: Path) -> list[tuple[int, int, int]]:
+    """Number of each line, when it was written and when the log has it, ns of CLOCK_MONOTONIC."""
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    found = []
+    for line in TimedLog.read(path).lines(0, 0, 1e18):
+        word, number, wrote_ns = line.text.split()
+        assert word == "line"
+        found.append((int(number), int(wrote_ns) - offset_ns, line.t_us * 1000))
+    return found
+
+
+def test_all_lines_once_in_order_at_their_instants(writing: Any, context: DeployContext) -> None:
+    with deployed(writing("numbers", "--count", "2000", "--pause-s", "0.002"), context) as deployment:
+        eventually(lambda: sum(f.bytes_written for f in deployment.logs()) > 0, 30, "lines")
+        eventually(
+            lambda: b"line 1999 " in log_of(context).read_bytes() or not deployment.logs(),
+            60,
+            "the last line",
+        )
+        time.sleep(0.6)
+        files = {file.facts["container"]: file for file in deployment.logs()}
+        clocks = deployment.describe()["logs"]["clocks"]
+        found = numbered(log_of(context))
+    assert [number for number, _, _ in found] == list(range(2000))
+    assert not files["program"].incomplete
+    assert files["program"].bytes_written == log_of(context).stat().st_size
+    known_to_ns = max(clock["uncertainty_s"] for clock in clocks.values()) * 1e9
+    late = sorted(at_ns - wrote_ns for _, wrote_ns, at_ns in found)
+    assert late[0] > -known_to_ns - 1e6, "no line is there before it was written"
+    # Noted every 50 ms; that the runtime stamps a line when it reads it, and not when it was written, is not ours.
+    assert late[len(late) // 2] < 50e6 + known_to_ns + 20e6, f"late by ns: {late[::200]}"
+
+
+def test_both_lives_of_a_container_are_kept(writing: Any, context: DeployContext) -> None:
+    config = writing("numbers", "--count", "400", "--pause-s", "0.002", "--crash-at", "150")
+    with deployed(config, context, ready=False) as deployment:
+        eventually(
+            lambda: context.log_dir.is_dir()
+            and deployment.logs() is not None
+            and any(context.log_dir.glob("*.program.log"))
+            and log_of(context).read_bytes().count(b"line 150 ") >= 2,
+            90, "two lives",
+        )  # fmt: skip
+        time.sleep(1.0)
+        (file,) = [file for file in deployment.logs() if file.facts["container"] == "program"]
+        found = [number for number, _, _ in numbered(log_of(context))]
+    lives = found.count(0)
+    assert found[: 151 * lives] == list(range(151)) * lives
+    assert lives >= 2
+    assert not file.incomplete
+
+
+def test_output_that_is_no_text_is_kept_as_it_is(writing: Any, context: DeployContext) -> None:
+    with deployed(writing("strange"), context) as deployment:
+        eventually(lambda: sum(file.bytes_written for file in deployment.logs()) >= 1_000_257, 60, "1 MB")
+    wanted = bytes(range(256)).replace(b"\n", b"") + b"\n" + b"x" * 1_000_000 + b"\n"
+    content = log_of(context).read_bytes()
+    assert content.startswith(wanted)
+    assert content[len(wanted) :] in (b"", b"no end", b"no end\n"), (
+        "a runtime may keep an unfinished line to itself"
+    )
+
+
+def test_a_pod_that_floods_is_bounded_in_memory_disk_and_cpu(writing: Any, context: DeployContext) -> None:
+    """50 MB/s for 4 s: the first MiB is kept, all is counted or said not to be, and reading takes little."""
+    config = writing("flood", "--seconds", "4", "--bytes-per-s", "50e6", log_limit="1MiB")
+    with deployed(config, context, ready=False) as deployment:
+        eventually(lambda: any(file.bytes_written for file in deployment.logs()), 60, "the flood")
+        before, begun = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+        time.sleep(20)
+        spent = resource.getrusage(resource.RUSAGE_SELF)
+        cpu_s = spent.ru_utime + spent.ru_stime - before.ru_utime - before.ru_stime
+        cores, grown_kib = cpu_s / (time.monotonic() - begun), spent.ru_maxrss - before.ru_maxrss
+    (file,) = [file for file in deployment.remove() if file.facts["container"] == "program"]
+    said = f"{file.bytes_written} bytes counted, {cores:.3f} cores, {grown_kib} KiB more, {file.incomplete}"
+    assert file.bytes_kept == 1 << 20
+    assert log_of(context).stat().st_size < (1 << 20) + 200
+    assert cores < 0.5, said
+    assert grown_kib < 64 * 1024, said
+    assert file.bytes_written > 20e6
+    assert file.incomplete or file.bytes_written > 100e6
+
+
+def test_logs_go_on_when_the_api_server_was_away(writing: Any, context: DeployContext, cluster: Any) -> None:
+    """A stream that is cut goes on where it was: the log of the kubelet's side is asked for anew."""
+    with deployed(writing("numbers", "--count", "3000", "--pause-s", "0.002"), context) as deployment:
+        pod_logs = deployment._logs
+        for _ in range(8):
+            time.sleep(0.7)
+            for follower in list(pod_logs._followers.values()):
+                stream = follower._stream
+                if stream is not None:
+                    stream.end()
+        eventually(
+            lambda: deployment.logs() is not None and b"line 2999 " in log_of(context).read_bytes(),
+            60,
+            "the last line",
+        )
+        streams = deployment.describe()["logs"]["streams"]
+        found = [number for number, _, _ in numbered(log_of(context))]
+    assert found == list(range(3000))
+    assert streams >= 8
+
+
+def test_spans_from_a_pod_reach_the_receiver(writing: Any, context: DeployContext) -> None:
+    port = 4318
+    options = {"listen": f"{HOST_ADDRESS}:{port}", "linger": 0}
+    config = writing("spans", f"http://{HOST_ADDRESS}:{port}")
+    source = registry.create("otlp")
+    (refused,) = source.look_ahead_at({"listen": f"127.0.0.1:{port}"}, [config], SUPPORT)
+    assert f"{HOST_ADDRESS}:{port}" in refused
+    assert list(source.look_ahead_at(options, [config], SUPPORT)) == []
+    with deployed(config, context) as deployment:
+        clock = RunClock(time.monotonic_ns())
+        sampler = Sampler([(source, ObserveContext(clock, 0.5, [], options=options, deployment=deployment))])
+        sampler.start()
+        time.sleep(3)
+        ended_us = clock.now_us()
+        sampler.stop()
+    spans = source.spans()
+    assert len(spans) >= 5
+    assert {span.service for span in spans} == {"in-a-pod"}
+    assert all(-1_000_000 <= span.start_us <= ended_us for span in spans)
