@@ -45,7 +45,7 @@ class LogMarks:
         ----------
         source, target : Path
         known : sequence of LogFile
-            What the deployment says of its logs.
+            What the deployment says of its logs; where it says anything, others are no facts of the run.
         mask : callable
             Takes secrets out of texts.
         """
@@ -62,6 +62,8 @@ class LogMarks:
             (target / path.name).write_bytes(_masked(kept, mask))
             _copy_times(path, target / path.name, begun)
             written = max(_mark(path).bytes - begun.bytes, size - begun.size)
+            if said and path.name not in said:  # of a program of ours, such as the proxy on an edge
+                continue
             log = said.get(path.name) or LogFile(path.stem, path, 0, 0)
             facts.append(log_facts(replace(log, bytes_written=written, bytes_kept=len(kept))))
         return facts

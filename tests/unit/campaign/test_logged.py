@@ -114,6 +114,7 @@ def test_the_part_of_a_run_is_masked_and_says_what_the_deployment_says(tmp_path,
     monkeypatch.setenv("A_KEY", "swordfish")
     marks = LogMarks.take(source)
     (source / "web-1.app.log").write_bytes(b"the key is swordfish, \xff\n")
+    (source / "edge-proxy.log").write_bytes(b"of our own\n")
     known = LogFile("web-1.app", source / "web-1.app.log", 0, 0, "half of it", {"pod": "web-1"})
     (facts,) = marks.copy_new(source, target, [known], Secrets(["A_KEY"]).mask)
     assert (target / "web-1.app.log").read_bytes() == b"the key is ***, \xff\n"
