@@ -77,7 +77,7 @@ def _grid(
     number: int,
 ) -> Figure:
     rows = [row for row in ROWS if (mine.row == row).any()]
-    stages = timeseries.stages_of(analysis)
+    stages = timeseries.stages_of(analysis, group)
     end_s = max([float((mine.t_s + mine.bin_s).max()), *(float(stage["end"]) for stage in stages)])
     faults = timeseries.faults_of(analysis, names, group, end_s)
     plots: list[TimePlot] = [
