@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -113,6 +114,7 @@ def _helper(
     """Enter, leave a child inside, and end; neither of the two ever returns."""
     try:
         output = os.open(daemon.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        _keep_nothing_of_the_caller()  # now: inside a node, /proc is another
         enter()
         inside = os.fork()
         if inside:
@@ -130,3 +132,14 @@ def _helper(
         os.write(tell, f"{type(problem).__name__}: {problem}\n".encode())
     finally:
         os._exit(1)
+
+
+def _keep_nothing_of_the_caller() -> None:
+    """Mark all descriptors but input, output and errors as closed by exec.
+
+    A daemon that kept one would hold the lock of a `flock FILE python -m testbed up` for as long as the testbed is up.
+    """
+    for descriptor in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+        if descriptor > 2:
+            with suppress(OSError):  # the one that the list itself was read from
+                os.set_inheritable(descriptor, False)  # noqa: FBT003 -- takes no keyword
