@@ -17,8 +17,10 @@ from testbed.settings import REGISTRY
 from support.cluster import Cluster
 from support.fleets import begin, never, open_load
 from towtank.design.generator_model import GeneratorCluster
+from towtank.errors import EngineError
 from towtank.load import find_engine
 from towtank.load.workers import Fleet, Shipment, WorkerLost, WorkersNotReady, cluster_objects
+from towtank.load.workers import cluster as workers_in_cluster
 from towtank.load.workers.cluster import Cluster as Place
 from towtank.platforms.base import DeployContext
 
@@ -77,7 +79,15 @@ def url(cluster: Cluster, namespace: str) -> str:
     return f"http://hello.{namespace}.svc.cluster.local"
 
 
-def test_load_from_inside(config: GeneratorCluster, fleet_of: Any, url: str) -> None:
+@pytest.mark.parametrize("control", ["direct", "port_forward", "no route"])
+def test_load_from_inside(
+    config: GeneratorCluster, fleet_of: Any, url: str, control: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if control == "no route":
+        control = "port_forward"
+        monkeypatch.setattr(workers_in_cluster, "connected", no_route)
+    else:
+        config = config.model_copy(update={"control": control})
     fleet, requests = fleet_of(config, url, 2.0)
     with fleet:
         begin(fleet)
@@ -90,8 +100,14 @@ def test_load_from_inside(config: GeneratorCluster, fleet_of: Any, url: str) -> 
     assert all(
         one["kind"] == "cluster" and one["node"] and one["clock"]["uncertainty_us"] < 50_000 for one in facts
     )
+    assert {one["control"] for one in facts} == {control}
     # The pods of one machine's nodes have its clock.
     assert all(abs(one["clock"]["offset_us"]) <= one["clock"]["uncertainty_us"] + 1 for one in facts)
+
+
+def no_route(host: str, port: int) -> Any:
+    """What happens where pods cannot be reached."""
+    raise EngineError(f"the worker at {host}:{port} cannot be reached") from OSError(113, "No route to host")
 
 
 def test_a_pod_that_is_killed_makes_no_half_run(

@@ -25,6 +25,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from support import fake_forward
+
 Json = dict[str, Any]
 
 KINDS: dict[str, list[tuple[str, str, bool]]] = {
@@ -33,6 +35,7 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
         ("Service", "services", True), ("ConfigMap", "configmaps", True), ("Event", "events", True),
         ("PersistentVolume", "persistentvolumes", False), ("ResourceQuota", "resourcequotas", True),
         ("PersistentVolumeClaim", "persistentvolumeclaims", True), ("ServiceAccount", "serviceaccounts", True),
+        ("Secret", "secrets", True),
     ],
     "apps/v1": [
         ("Deployment", "deployments", True), ("ReplicaSet", "replicasets", True), ("StatefulSet", "statefulsets", True),
@@ -41,6 +44,8 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
     "autoscaling/v2": [("HorizontalPodAutoscaler", "horizontalpodautoscalers", True)],
     "coordination.k8s.io/v1": [("Lease", "leases", True)],
     "networking.k8s.io/v1": [("Ingress", "ingresses", True)],
+    "batch/v1": [("Job", "jobs", True)],
+    "gateway.networking.k8s.io/v1": [("Gateway", "gateways", True), ("HTTPRoute", "httproutes", True)],
     "rbac.authorization.k8s.io/v1": [("ClusterRole", "clusterroles", False)],
     "authorization.k8s.io/v1": [("SelfSubjectAccessReview", "selfsubjectaccessreviews", False)],
     "metrics.k8s.io/v1beta1": [("NodeMetrics", "nodes", False), ("PodMetrics", "pods", True)],
@@ -87,6 +92,8 @@ class FakeCluster:
         Makes the status of a new pod from it; by default it is running and ready.
     node_port : int
         Port that every Service gets.
+    forwards : dict
+        Port of a pod → port of loopback that a port-forward leads to.
     answers : callable
         Asked first for the answer to a GET of a path: an error to be raised, bytes, or None.
     """
@@ -102,6 +109,7 @@ class FakeCluster:
         self.dates: dict[str, Callable[[], str]] = {}
         self.pod_logs: dict[tuple[str, str], FakeLog] = {}
         self.answers: Callable[[str], bytes | Refusal | None] = lambda _path: None
+        self.forwards: dict[int, int] = {}
         self.history: list[tuple[int, str, str, Json]] = []
         self.forgotten_before = 0
         self._numbers = itertools.count(100)
@@ -350,6 +358,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if part == "log":
             log = cluster.pod_logs.get((name, self.query.get("container", "")))
             return self._text(cluster.logs) if log is None else self._log(log)
+        if part == "portforward":
+            port = int(self.query["ports"])
+            return fake_forward.carry(self, port, cluster.forwards.get(port))
         if self.query.get("watch"):
             return self._watch(plural, namespace)
         with cluster.lock:

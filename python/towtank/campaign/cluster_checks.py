@@ -7,6 +7,7 @@ from pathlib import Path
 
 from towtank.campaign.machine_checks import Finding, State
 from towtank.errors import PlatformError
+from towtank.load.workers.outlook import room_of
 from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.connection import Connection, connect
@@ -40,6 +41,7 @@ def check_cluster(context: str, kubeconfig: str | None = None, namespace: str | 
             _nodes(connection),
             _metrics(connection.api),
             _kubelets(connection),
+            _workers(connection),
             *_rights(connection.api, namespace),
         ]
     finally:
@@ -104,6 +106,27 @@ def _kubelets(connection: Connection) -> Finding:
             "kubelets", "limited", "kubelets", problems[0], "the telemetry source `kubelet` sees nothing"
         )
     return Finding("kubelets", "ok", "kubelets", "answer", "the telemetry source `kubelet` works")
+
+
+def _workers(connection: Connection) -> Finding:
+    """How much load could come from inside; what deployments take is not known here."""
+    what = "room for workers"
+    try:
+        room = room_of(connection.api, cpu=1.0, memory_bytes=0.0)
+    except PlatformError as error:
+        return Finding("workers", "limited", what, error.message, "a run says whether workers come up")
+    if not room:
+        return Finding(
+            "workers",
+            "limited",
+            what,
+            "not known: nodes may not be read",
+            "a run says whether workers come up",
+        )
+    shown = ", ".join(f"{name}: {count}" for name, count in sorted(room.items())[:5])
+    state: State = "ok" if sum(room.values()) else "limited"
+    means = "workers of one thread that `generator: {where: cluster}` could have now, deployments not counted"
+    return Finding("workers", state, what, f"{sum(room.values())} ({shown})", means)
 
 
 def _rights(api: ApiClient, namespace: str | None) -> Iterator[Finding]:

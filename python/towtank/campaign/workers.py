@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from towtank.platforms.base import DeployContext
 
 if TYPE_CHECKING:
     from towtank.campaign.frame import Frame
+    from towtank.load.workers.outlook import Outlook
     from towtank.store import RunWriter
 
 
@@ -72,8 +73,19 @@ def _in_cluster(
         frame.intents.fulfilled(intent)
 
 
+def outlooks(generators: Iterable[Generator], root: Path) -> Iterator[Outlook]:
+    """What can be known before of workers in clusters; equal generators are asked for once."""
+    asked = {one.model_dump_json(): one for one in generators if one.cluster is not None}
+    if not asked:
+        return
+    from towtank.load.workers.outlook import look_ahead  # noqa: PLC0415 - a Kubernetes client, which few experiments need here
+
+    for generator in asked.values():
+        yield look_ahead(generator, root)
+
+
 def reason_of(error: EngineError) -> str:
-    """What an error of the generator means for the run: a key of `reasons.REASONS`."""
+    """What an error of the generator means for the run: a key of `validity.REASONS`."""
     if isinstance(error, WorkersNotReady):
         return "workers_not_ready"
     return "worker_lost" if isinstance(error, WorkerLost) else "engine_lost"

@@ -30,10 +30,11 @@ def plan(
 ) -> None:
     """Show what an experiment would do: runs, order, requests, time, and what it can decide.
 
-    Everything about the file is checked, the journeys by the engine; nothing is deployed and nothing is sent.
+    Everything about the file is checked, the journeys by the engine; clusters that load is to come from are asked
+    whether they have room for it. Nothing is deployed and nothing is sent.
     """
     from towtank.cli.journey_check import checked_plan
-    from towtank.cli.programs import missing_drivers, missing_for_faults, missing_programs
+    from towtank.cli.programs import missing_drivers, missing_for_faults, missing_programs, workers_ahead
     from towtank.design import forecast, power
 
     made, unchecked = checked_plan(file, profile=profile, overrides=read_overrides(values))
@@ -41,7 +42,7 @@ def plan(
         (*missing_drivers(file, made), *missing_programs(file, made), *missing_for_faults(made))
     )
     said = (f"`run` would fail on this machine: {one}" for one in missing)
-    remarks = (*made.notes, *([unchecked] if unchecked else []), *said)
+    remarks = (*made.notes, *([unchecked] if unchecked else []), *said, *workers_ahead(file, made))
     if as_json:
         typer.echo(
             json.dumps(_data(made, forecast(made), power(made), remarks), indent=2, ensure_ascii=False)

@@ -53,5 +53,14 @@ def missing_for_faults(plan: Plan) -> Iterator[str]:
             yield from problems_here(registry.create(spec.deployment.platform), spec.faults)
 
 
+def workers_ahead(file: Path, plan: Plan) -> Iterator[str]:
+    """What clusters say of workers that are to run in them."""
+    from towtank.campaign.workers import outlooks
+
+    for outlook in outlooks((treatment.spec.generator for treatment in plan.treatments), _root(file)):
+        yield from (f"`run` would fail: {one}" for one in outlook.problems)
+        yield from outlook.remarks
+
+
 def _root(file: Path) -> Path:
     return (file if file.is_dir() else file.parent).absolute()

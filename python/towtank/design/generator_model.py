@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from towtank.fields import Cores, Duration, Model, Ratio, Size, Whole, read_ssh_address
 
 MOST_LANES = 128
 """Threads of all workers together: a row has 8 bits for them, of which one is kept free."""
+_IMAGE = re.compile(
+    r"[a-zA-Z0-9][a-zA-Z0-9._-]*(:[0-9]{1,5}(?=/))?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
@@ -27,16 +31,39 @@ class Dns(Model):
     )
 
 
+def image_name(value: str) -> str:
+    """Read the name of an image.
+
+    Raises
+    ------
+    ValueError
+        A cluster would only say so when it tries to pull.
+    """
+    if _IMAGE.fullmatch(value) is None:
+        raise ValueError(
+            f"{value!r} names no image; allowed is [registry[:port]/]name[:tag][@sha256:…], lower-case but for the tag"
+        )
+    return value
+
+
 class GeneratorCluster(Model):
     """The cluster that workers run in, as one Job (`where: cluster`)."""
 
     context: str = Field(min_length=1, description="context of the kubeconfig; always named")
     kubeconfig: str | None = Field(None, description="another kubeconfig than the usual one")
-    image: str = Field(min_length=1, description="image of the engine, as the cluster pulls it")
+    image: Annotated[str, AfterValidator(image_name)] = Field(
+        description="image of the engine, as the cluster pulls it",
+        examples=["registry.example/towtank-engine:0.1.0"],
+    )
     namespace: str | None = Field(
         None, pattern=_DNS_LABEL, description="a namespace that exists; without it one is made and removed"
     )
     node_selector: dict[str, str] = Field({}, description="labels of nodes that workers may use")
+    control: Literal["direct", "port_forward"] | None = Field(
+        None,
+        description="how orders and records travel (load never does): to the pods' own addresses, or through the API "
+        "server; without it directly, and through the API server where there is no route to pods",
+    )
     cpu: Cores | None = Field(None, description="CPU that each worker reserves")
     memory: Size | None = Field(None, description="memory that each worker reserves, and may use at most")
     start_timeout: Duration = Field(180.0, gt=0, description="all workers must be there within this")

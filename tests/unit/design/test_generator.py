@@ -31,6 +31,11 @@ def test_places():
         ({"where": ["ssh://a/x"]}, "is no address"),
         ({"where": ["ssh://a:secret@b"]}, "is no address"),
         ({"where": ["ssh://a", "ssh://b"]}, r"2 machines and 1 worker\(s\): each needs at least one"),
+        (
+            {"where": "cluster", "cluster": {"context": "c", "image": "Registry/Engine:1"}},
+            "'Registry/Engine:1' names no image",
+        ),
+        ({"where": "cluster", "cluster": {"context": "c", "image": "my engine"}}, "names no image"),
         ({"where": "cluster"}, "`where: cluster` needs to know which"),
         ({"cluster": {"context": "c", "image": "i"}}, "`cluster` belongs to `where: cluster`"),
         (
@@ -45,3 +50,18 @@ def test_places():
 def test_what_is_impossible_is_said(given, said):
     with pytest.raises(ValidationError, match=said):
         Generator.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "engine",
+        "engine:dev",
+        "registry.testbed/towtank-engine:1a2b",
+        "localhost:5000/a/b_c:V1.2",
+        f"a/b@sha256:{'0' * 64}",
+    ],
+)
+def test_names_of_images(name):
+    cluster = {"context": "c", "image": name}
+    assert Generator.model_validate({"where": "cluster", "cluster": cluster}).cluster.image == name

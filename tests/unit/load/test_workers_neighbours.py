@@ -40,3 +40,12 @@ def test_what_may_not_be_asked_is_said():
     assert [one["name"] for one in found] == ["generator_shares_node", "generator_nodes_unknown"]
     assert "pods is forbidden" in found[1]["message"]
     assert "allow towtank to list pods" in found[1]["advice"]
+
+
+def test_pods_that_came_later_are_added():
+    begin = neighbours.look(Api(a=["shop-1"], b=[]), WORKERS)
+    end = neighbours.look(Api(a=["shop-1", "shop-2"], b=["shop-3"]), WORKERS)
+    (found,) = begin.joined(end).findings()
+    assert found["value"] == 2
+    assert "(a: shop-1, shop-2; b: shop-3)" in found["message"]
+    assert begin.joined(neighbours.Neighbours(unasked="the API server is away")).unasked

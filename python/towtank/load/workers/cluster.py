@@ -1,7 +1,8 @@
-"""Workers as pods: Kubernetes starts them as one Indexed Job, and they are reached at their own addresses."""
+"""Workers as pods: Kubernetes starts them as one Indexed Job; they are reached directly, or through it."""
 
 from __future__ import annotations
 
+import http
 import secrets
 import socket
 import time
@@ -12,12 +13,13 @@ from towtank.design.generator_model import GeneratorCluster
 from towtank.errors import EngineError, PlatformError
 from towtank.load.workers import cluster_objects, neighbours
 from towtank.load.workers.neighbours import Neighbours
-from towtank.load.workers.places import Link, Standing, connected
+from towtank.load.workers.places import CONNECT_TIMEOUT_S, Link, Standing, connected
 from towtank.platforms.base import Cancelled, DeployContext
 from towtank.platforms.kubernetes import pods
-from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.client import ApiError, Json
 from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.forwarding import forward
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.readiness import Waiter, cancelled_sleep
@@ -50,6 +52,7 @@ class Cluster:
         self._made: HelperObjects | None = None
         self._pods: list[Json] = []
         self._neighbours = Neighbours()
+        self._way = config.control or "direct"
         self.start_timeout_s = config.start_timeout
 
     @property
@@ -81,7 +84,7 @@ class Cluster:
         return links
 
     def findings(self) -> Sequence[dict[str, Any]]:
-        """Nodes on which a worker stands beside what it measures."""
+        """Nodes on which a worker stood beside what it measures."""
         return self._neighbours.findings()
 
     def close(self) -> None:
@@ -92,9 +95,14 @@ class Cluster:
         PlatformError
             Something could not be deleted; the note is still there, so that `towtank clean` can try again.
         """
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        made = self._made
+        if made is None:
+            return
+        if self._pods:  # more of the deployment may have come to their nodes under load
+            self._neighbours = self._neighbours.joined(neighbours.look(made.connection.api, self._pods))
+            self._pods = []
+        made.close()
+        self._made = None
 
     def _wait(self, made: HelperObjects, of: Owned, cancelled: Cancelled) -> None:
         waiter = Waiter(
@@ -126,24 +134,43 @@ class Cluster:
         name = str(pod["metadata"]["name"])
         node = str((pod.get("spec") or {}).get("nodeName"))
         address = str((pod.get("status") or {}).get("podIP"))
-        facts = {**pods.shown(pod), "namespace": made.namespace, "cluster": self._config.context}
-        connection = self._connected(address, cancelled)
+        connection = self._controlled(made, name, address, cancelled)
+        facts = {
+            **pods.shown(pod), "namespace": made.namespace, "cluster": self._config.context, "control": self._way,
+        }  # fmt: skip
         return Link(
             connection, self._token, Standing("cluster", f"node {node}", facts), lambda: self._words(name)
         )
 
-    def _connected(self, address: str, cancelled: Cancelled) -> socket.socket:
+    def _controlled(self, made: HelperObjects, pod: str, address: str, cancelled: Cancelled) -> socket.socket:
+        """A connection for orders and records; once one worker cannot be reached directly, no other is tried so."""
         until = time.monotonic() + _LISTENING_WITHIN_S
+        directly: EngineError | None = None
         while True:
             try:
-                return connected(address, cluster_objects.PORT)
+                if self._way == "direct":
+                    return connected(address, cluster_objects.PORT)
+                return _forwarded(made, pod)
             except EngineError as error:
+                if self._gives_up(error):
+                    directly, self._way = error, "port_forward"
                 if time.monotonic() >= until:
-                    raise EngineError(
-                        f"{error.message}: a pod's own address has to be reachable from here",
-                        hint="run towtank where pods can be reached: on a node, in a pod, or over a route to them",
-                    ) from error
+                    raise self._unreachable(error, directly) from error
             cancelled_sleep(_TRY_EVERY_S, cancelled)
+
+    def _gives_up(self, error: EngineError) -> bool:
+        """Whether there is no direct way: one that refuses is there, and its worker may not listen yet."""
+        is_refused = isinstance(error.__cause__, ConnectionRefusedError)
+        return self._way == "direct" and self._config.control is None and not is_refused
+
+    def _unreachable(self, error: EngineError, directly: EngineError | None) -> EngineError:
+        if self._way == "direct":
+            return EngineError(
+                f"{error.message}: a pod's own address has to be reachable from here",
+                hint="`control: port_forward` needs no route to pods; or run towtank where there is one",
+            )
+        before = f"{directly.message}, and " if directly is not None else ""
+        return EngineError(f"{before}{error.message}", hint=error.hint)
 
     def _words(self, name: str) -> str:
         """How a pod ended, and its last words."""
@@ -169,3 +196,27 @@ def _index(pod: Json) -> int:
     metadata = pod["metadata"]
     marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     return int(marks.get(cluster_objects.INDEX, 0))
+
+
+def _forwarded(made: HelperObjects, pod: str) -> socket.socket:
+    """A connection to a worker through the API server.
+
+    Raises
+    ------
+    EngineError
+        It may come up yet.
+    PlatformError
+        We are not allowed to: waiting will not mend it.
+    """
+    try:
+        forwarded = forward(made.connection.api, made.namespace, pod, cluster_objects.PORT)
+    except ApiError as error:
+        if error.code == http.HTTPStatus.FORBIDDEN:
+            raise PlatformError(f"a port-forward to its workers: {error.message}", hint=error.hint) from error
+        raise EngineError(error.message, hint=error.hint) from error
+    try:
+        forwarded.wait_first_words(CONNECT_TIMEOUT_S)
+    except PlatformError as error:
+        forwarded.connection.close()
+        raise EngineError(error.message) from error
+    return forwarded.connection

@@ -40,6 +40,15 @@ class Neighbours:
     shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unasked: str = ""
 
+    def joined(self, later: Neighbours) -> Neighbours:
+        """What was seen at either of two moments."""
+        nodes = self.shared.keys() | later.shared.keys()
+        names = {
+            node: list(dict.fromkeys([*self.shared.get(node, ()), *later.shared.get(node, ())]))
+            for node in nodes
+        }
+        return Neighbours(names, self.unasked or later.unasked)
+
     def findings(self) -> list[dict[str, Any]]:
         """What is to be said of it, as the engine says its findings."""
         found = []

@@ -6,7 +6,10 @@ models are left aside on purpose: they drop fields that they do not know, and wh
 
 from __future__ import annotations
 
+import base64
+import http
 import json
+import secrets
 import socket
 import threading
 import time
@@ -243,6 +246,33 @@ class ApiClient:
                 yield Lines(answer)
         except _NETWORK as error:
             raise self._unreachable(error) from error
+
+    def upgrade(self, path: str, subprotocol: str, **params: str) -> httpx2.Response:
+        """Turn a connection to the API server into a WebSocket; it is the caller's, who closes the answer.
+
+        Raises
+        ------
+        ApiError, Unreachable
+        """
+        headers = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": base64.b64encode(secrets.token_bytes(16)).decode(),
+            "Sec-WebSocket-Protocol": subprotocol,
+        }
+        request = self._http.build_request(
+            "GET", path.lstrip("/"), params=params, headers=headers, timeout=self._timeout
+        )
+        try:
+            answer = self._http.send(request, stream=True)
+            if answer.status_code != http.HTTPStatus.SWITCHING_PROTOCOLS:
+                answer.read()
+                answer.close()
+                self._refuse("GET", path, answer)
+        except (httpx2.HTTPError, httpx2.StreamError, OSError, RuntimeError) as error:
+            raise self._unreachable(error) from error
+        return answer
 
     def _json(
         self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Json | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import pods
-from towtank.platforms.kubernetes.client import ApiClient
+from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.discovery import NODE, Kinds, describe_cluster
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.parameters import HOSTNAME_LABEL
@@ -60,6 +60,16 @@ def connect(context: str, kubeconfig: str | None, root: Path | None) -> Connecti
     return Connection(api, Kinds(api), cluster, str(found.fname or ""))
 
 
+def takes_pods(node: Json) -> bool:
+    """Whether pods that tolerate nothing may be placed on a node."""
+    spec = node.get("spec") or {}
+    return (
+        pods.condition(node, "Ready").get("status") == "True"
+        and not spec.get("unschedulable")
+        and not any(taint.get("effect") in _KEEPS_AWAY for taint in spec.get("taints") or [])
+    )
+
+
 def usable_nodes(api: ApiClient, count: int | None) -> Sequence[str]:
     """Host names of the first nodes that pods may use; empty when all may be used.
 
@@ -74,11 +84,7 @@ def usable_nodes(api: ApiClient, count: int | None) -> Sequence[str]:
     names = sorted(
         str((node["metadata"].get("labels") or {}).get(HOSTNAME_LABEL, node["metadata"]["name"]))
         for node in nodes
-        if pods.condition(node, "Ready").get("status") == "True"
-        and not (node.get("spec") or {}).get("unschedulable")
-        and not any(
-            taint.get("effect") in _KEEPS_AWAY for taint in (node.get("spec") or {}).get("taints") or []
-        )
+        if takes_pods(node)
     )
     if len(names) < count:
         raise PlatformError(

@@ -64,7 +64,8 @@ class HelperObjects:
         PlatformError
         """
         api = self.connection.api
-        planned = [self._planned(thing) for thing in things]
+        marked = [ownership.marked(thing, self.namespace, self._marks) for thing in things]
+        planned = planned_objects(self.connection, marked, self.namespace, origin=self._origin)
         if self._given:
             creating.check_namespace(api, self.namespace, self._context.token)
         note = Note(
@@ -82,18 +83,6 @@ class HelperObjects:
             raise PlatformError("\n".join(problems))
         creating.create_all(api, planned)
         return [one.owned for one in planned]
-
-    def _planned(self, thing: dict[str, Any]) -> Planned:
-        kind = self.connection.kinds.of(thing)
-        owned = Owned(
-            kind.api_version,
-            kind.kind,
-            kind.plural,
-            kind.namespaced,
-            self.namespace,
-            thing["metadata"]["name"],
-        )
-        return Planned(Source(ownership.marked(thing, self.namespace, self._marks), self._origin), owned)
 
     def pods(self) -> list[Json]:
         """Their pods, as they are now.
@@ -125,3 +114,31 @@ class HelperObjects:
             self._lease.close()
         self.connection.api.close()
         self._closed = True
+
+
+def planned_objects(
+    connection: Connection, things: Sequence[dict[str, Any]], namespace: str, *, origin: str
+) -> list[Planned]:
+    """Objects with what the cluster calls their kinds, not created yet.
+
+    Parameters
+    ----------
+    connection : Connection
+    things : sequence of dict
+        As they are to be created.
+    namespace : str
+        Where.
+    origin : str
+        Where they come from, for messages of the server.
+
+    Raises
+    ------
+    PlatformError
+        The cluster does not know a kind.
+    """
+    planned = []
+    for thing in things:
+        kind, name = connection.kinds.of(thing), thing["metadata"]["name"]
+        owned = Owned(kind.api_version, kind.kind, kind.plural, kind.namespaced, namespace, name)
+        planned.append(Planned(Source(thing, origin), owned))
+    return planned

@@ -49,6 +49,13 @@ _COMMON: tuple[tuple[str, str, tuple[str, ...], str, bool], ...] = (
     ("", "pods", ("get", "list", "watch", "delete"), "to see what becomes of pods", False),
     ("", LOGS, ("get",), "to keep and count what pods write; not needed with `logs: false`", False),
     ("", "pods/resize", ("update",), "for the fault `cpu`", True),
+    (
+        "",
+        "pods/portforward",
+        ("get", "create"),
+        "for orders to workers and agents that have no route from here",
+        True,
+    ),
     ("", "events", ("list", "watch"), "to say why a pod does not start", False),
     ("", "services", ("get",), "to find the way to a target", False),
     (

@@ -39,7 +39,7 @@ def test_doctor_says_what_a_cluster_is_and_which_rights_are_missing(
     where = ["--context", "fake", "--kubeconfig", str(make().kubeconfig)]
     found = {one["name"]: one for one in doctor(*where)}
     assert {name: one["state"] for name, one in found.items()} == dict.fromkeys(
-        ("cluster", "nodes", "metrics", "kubelets", "rights"), "ok"
+        ("cluster", "nodes", "metrics", "kubelets", "workers", "rights"), "ok"
     )
     assert "upstream v1.34.4" in found["cluster"]["found"]
     cluster.denied = {("watch", "replicasets")}
