@@ -219,6 +219,14 @@ class KnowsBaseline(Protocol):
         """
 
 
+@runtime_checkable
+class NamesImages(Protocol):
+    """A deployment made of images: their names can be given to something else between two runs."""
+
+    def images(self) -> Mapping[str, Sequence[str]]:
+        """Image as the deployment names it → digests of what its instances really run now, in order."""
+
+
 # --- powers: what faults ask of a deployment; a platform says in its `PlatformKind` which faults it can do ---------
 
 Undo = Callable[[], None]

@@ -24,7 +24,7 @@ _REFUSED_WAYS = {
     "port_forward": "it squeezes every request through the API server and one kubelet",
     "api_proxy": "every request would pass the API server",
 }
-WAYS = ("node_port", "load_balancer", "cluster_ip", "ingress")
+WAYS = ("node_port", "load_balancer", "cluster_ip", "ingress", "gateway")
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 _LABEL_NAME = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
@@ -102,17 +102,26 @@ def _way(value: object) -> object:
 
 
 class KubernetesTarget(OwnTransport):
-    """A Service or an Ingress that requests go to."""
+    """A Service, an Ingress, or a Gateway with or without an HTTPRoute that requests go to."""
 
     service: Name | None = Field(None, description="name of a Service of the deployment")
     ingress: Name | None = Field(
         None, description="name of an Ingress of the deployment, instead of a Service"
     )
+    httproute: Name | None = Field(
+        None,
+        description="name of an HTTPRoute of the deployment, instead of a Service; its Gateway may be anybody's",
+    )
+    gateway: Name | None = Field(
+        None, description="name of a Gateway of the deployment, where its routes ask for no host of their own"
+    )
     port: Annotated[Whole, Field(ge=1, le=65535)] | Annotated[str, Field(pattern=_LABEL_NAME)] | None = Field(
-        None, description="number or name of the Service's port; not needed where there is one"
+        None,
+        description="number or name of the Service's port, or of the Gateway's listener; not needed where there is one",
     )
     through: Annotated[
-        Literal["node_port", "load_balancer", "cluster_ip", "ingress"] | None, BeforeValidator(_way)
+        Literal["node_port", "load_balancer", "cluster_ip", "ingress", "gateway"] | None,
+        BeforeValidator(_way),
     ] = Field(
         None, description="how requests get into the cluster; without it, what the Service's type offers"
     )
@@ -125,13 +134,17 @@ class KubernetesTarget(OwnTransport):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if (self.service is None) == (self.ingress is None):
-            found = "both" if self.service else "none of them"
-            raise ValueError(f"needs exactly one of `service` and `ingress`; found {found}")
-        if (self.through == "ingress") != (self.ingress is not None) and self.through is not None:
+        given = [
+            key for key in ("service", "ingress", "httproute", "gateway") if getattr(self, key) is not None
+        ]
+        if len(given) != 1:
+            found = " and ".join(f"`{key}`" for key in given) if given else "none of them"
             raise ValueError(
-                f"`through: {self.through}` does not go with {'an' if self.ingress else 'no'} `ingress`"
+                f"needs exactly one of `service`, `ingress`, `httproute` and `gateway`; found {found}"
             )
+        leads = {"service": WAYS[:3], "ingress": ("ingress",)}.get(given[0], ("gateway",))
+        if self.through is not None and self.through not in leads:
+            raise ValueError(f"`through: {self.through}` does not go with `{given[0]}`")
         return self
 
 

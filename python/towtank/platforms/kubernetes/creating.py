@@ -33,7 +33,9 @@ _FIRST = (
 POLICY_HINT = "a policy of the cluster speaks against it: change what it names, or have it changed"
 _RIGHTS = re.compile(r" cannot \w+ resource |attempting to grant")
 """What the server says where rights are missing; all else that is forbidden is by admission."""
-_LAST = ("HorizontalPodAutoscaler", "VerticalPodAutoscaler", "PodDisruptionBudget", "Ingress")
+_LAST = (
+    "HorizontalPodAutoscaler", "VerticalPodAutoscaler", "PodDisruptionBudget", "Ingress", "Gateway", "HTTPRoute",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

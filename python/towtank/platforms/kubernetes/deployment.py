@@ -31,6 +31,7 @@ from towtank.platforms.kubernetes.pod_logs import PodLogs
 from towtank.platforms.kubernetes.readiness import LOOK_EVERY_S, Waiter, cancelled_sleep
 from towtank.platforms.kubernetes.view import ClusterView, nothing
 from towtank.platforms.kubernetes.watching import Watcher
+from towtank.platforms.kubernetes.ways import NotYet, Route
 from towtank.platforms.kubernetes.workloads import Workload, is_workload
 from towtank.platforms.masking import Secrets
 from towtank.platforms.probe import Prober, Waiting, wait_until_ready
@@ -89,7 +90,7 @@ class KubernetesDeployment:
         self._changes = tuple(changes)
         self._namespace = config.namespace or namespace_name(context.name, context.token)
         self._routes_wanted = reach.find_routes(config, [one.owned for one in planned])
-        self._routes: dict[str, reach.Route] = {}
+        self._routes: dict[str, Route] = {}
         self._targets: dict[str, Target] = {}
         self._workloads = tuple(Workload(one.owned) for one in planned if is_workload(one.body))
         self._marks = ownership.labels(context)
@@ -235,7 +236,7 @@ class KubernetesDeployment:
             try:
                 found = reach.route(self._api, self._namespace, name, wanted, scheme)
                 break
-            except reach.NotYet as error:
+            except NotYet as error:
                 if time.monotonic() >= until:
                     raise ReadinessTimeout(
                         f"deployment {self._context.name!r}: {name}-0 was not ready within "
@@ -302,6 +303,10 @@ class KubernetesDeployment:
         """Steps of every pod's life, in the order in which they were seen."""
         return self._journal.steps
 
+    def images(self) -> dict[str, list[str]]:
+        """What its pods really run; see `base.NamesImages`."""
+        return pods.images(self._pods())
+
     def view(self) -> ClusterView:
         """What telemetry may see; see `view.SeenInCluster`."""
         return ClusterView(
@@ -343,6 +348,8 @@ class KubernetesDeployment:
             ],
             "pods": [pods.shown(pod) for pod in living[:MOST_PODS_SHOWN]],
             **({"pods_left_out": left_out} if (left_out := len(living) - MOST_PODS_SHOWN) > 0 else {}),
+            "pods": [pods.shown(pod) for pod in self._pods()],
+            "images": self.images(),
             "headers": {
                 name: placeholders.render(value, self._secrets.masked_placeholders)
                 for name, value in mask_values(self._config.headers).items()

@@ -56,6 +56,16 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)
 REPLICA_SET = Kind("apps/v1", "ReplicaSet", "replicasets", namespaced=True)
 AUTOSCALER = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True)
 INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses", namespaced=True)
+GATEWAY = Kind("gateway.networking.k8s.io/v1", "Gateway", "gateways", namespaced=True)
+HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", namespaced=True)
+_BROUGHT_BY = {
+    "gateway.networking.k8s.io": "the Gateway API's CustomResourceDefinitions, and a controller that serves them",
+    "autoscaling.k8s.io": "the VerticalPodAutoscaler: its CustomResourceDefinitions and its controllers",
+    "serving.knative.dev": "Knative Serving",
+    "monitoring.coreos.com": "the Prometheus operator",
+    "keda.sh": "KEDA",
+}
+"""API groups that no cluster has by itself → what has to be installed for them."""
 
 
 class Kinds:
@@ -87,7 +97,7 @@ class Kinds:
         if not known:
             raise PlatformError(
                 f"{begin}the cluster of context {self._api.context!r} does not know {version!r} (of {name})",
-                hint="is the version right, and is what brings it (a CustomResourceDefinition, an operator) installed?",
+                hint=_not_installed(version),
             )
         near = nearest_name(name, known)
         raise PlatformError(
@@ -108,6 +118,13 @@ class Kinds:
                     if "/" not in str(one["name"])
                 }
             return self._groups[version]
+
+
+def _not_installed(version: str) -> str:
+    brings = _BROUGHT_BY.get(version.rpartition("/")[0])
+    if brings is not None:
+        return f"it comes with {brings}: install that, or leave the object out"
+    return "is the version right, and is what brings it (a CustomResourceDefinition, an operator) installed?"
 
 
 def describe_cluster(api: ApiClient) -> dict[str, Any]:

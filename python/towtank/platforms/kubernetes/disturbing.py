@@ -19,7 +19,7 @@ _TRIES = 8
 
 
 def behind(api: ApiClient, namespace: str, target: KubernetesTarget, living: Iterable[Json]) -> list[str]:
-    """Names of the ready pods that a target's Service chooses; behind an Ingress those of the whole deployment."""
+    """Names of the ready pods that a target's Service chooses; behind other ways those of the whole deployment."""
     selector: Mapping[str, Any] = {}
     if target.service is not None:
         service = api.get(SERVICE.path(namespace, target.service))

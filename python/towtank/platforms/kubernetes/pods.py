@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -196,6 +196,24 @@ def _container_trouble(one: Json) -> Trouble | None:
         words = f"it ended ({how}) and was started again {count} time(s)"
         return Trouble("crash_loop", words, hopeless=count >= CRASHES, container=name)
     return None
+
+
+def images(living: Iterable[Json]) -> dict[str, list[str]]:
+    """Image as pods name it → digests that nodes really run under that name.
+
+    The name is that of the pod's `spec`: its status may have another one of the same image.
+    """
+    found: dict[str, set[str]] = {}
+    for pod in living:
+        spec = pod.get("spec") or {}
+        named = {
+            one.get("name"): str(one.get("image"))
+            for one in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+        }
+        for one in containers(pod):
+            if one.get("imageID") and one.get("name") in named:
+                found.setdefault(named[one["name"]], set()).add(str(one["imageID"]))
+    return {name: sorted(digests) for name, digests in sorted(found.items())}
 
 
 def shown(pod: Json) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How requests get to a Service or an Ingress, and in which words that is told.
+"""How requests get to a Service, an Ingress or a Gateway, and in which words that is told.
 
 Port-forwarding and the API server's proxy are no ways here: they would be measured instead of the application.
 kube-proxy balances connections, not requests: a pod that comes later gets nothing from connections that are open.
@@ -6,10 +6,8 @@ kube-proxy balances connections, not requests: a pod that comes later gets nothi
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from towtank.errors import PlatformError
@@ -17,45 +15,24 @@ from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig, KubernetesTarget
 from towtank.platforms.kubernetes.discovery import INGRESS, NODE, SERVICE
+from towtank.platforms.kubernetes.gateway import through_gateway
 from towtank.platforms.kubernetes.ownership import Owned
+from towtank.platforms.kubernetes.ways import NotYet, Route, url_of
 from towtank.platforms.target_transport import DEFAULT_TARGET
 
 CONNECT_TIMEOUT_S = 2.0
 _WAY_OF_TYPE = {"NodePort": "node_port", "LoadBalancer": "load_balancer", "ClusterIP": "cluster_ip"}
 
 
-class NotYet(PlatformError):  # noqa: N818 - not an error for as long as it may still come
-    """The way is not there yet, such as the address of a load balancer."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """How requests reach a target.
-
-    Parameters
-    ----------
-    url : str
-    host : str, optional
-        What has to be asked for there.
-    facts : dict
-        For run.json: which way, through what.
-    """
-
-    url: str
-    host: str | None
-    facts: dict[str, Any]
-
-
 def find_routes(config: KubernetesConfig, things: Sequence[Owned]) -> dict[str, KubernetesTarget]:
-    """Targets of a deployment with the Service or Ingress of each.
+    """Targets of a deployment with what leads to each.
 
     Raises
     ------
     PlatformError
-        A Service that the deployment does not have, or none or several where one is meant.
+        A Service or the like that the deployment does not have, or none or several where one is meant.
     """
     services = [one.name for one in things if one.kind == "Service" and one.api_version == "v1"]
-    ingresses = [one.name for one in things if one.kind == "Ingress"]
     if config.targets is None:
         if len(services) == 1:
             return {DEFAULT_TARGET: KubernetesTarget(service=services[0])}
@@ -68,10 +45,11 @@ def find_routes(config: KubernetesConfig, things: Sequence[Owned]) -> dict[str, 
             f"where shall requests go? {found}", hint="say it: `targets: {app: {service: NAME}}`"
         )
     for name, target in config.targets.items():
-        for kind, asked, known in (
-            ("Service", target.service, services),
-            ("Ingress", target.ingress, ingresses),
-        ):
+        for kind, asked in (
+            ("Service", target.service), ("Ingress", target.ingress), ("Gateway", target.gateway),
+            ("HTTPRoute", target.httproute),
+        ):  # fmt: skip
+            known = services if kind == "Service" else [one.name for one in things if one.kind == kind]
             if asked is not None and asked not in known:
                 raise PlatformError(
                     f"target {name!r} names the {kind} {asked!r}, which the deployment does not have",
@@ -92,6 +70,8 @@ def route(api: ApiClient, namespace: str, name: str, target: KubernetesTarget, s
     """
     if target.ingress is not None:
         return _through_ingress(api, namespace, name, target, scheme)
+    if target.service is None:
+        return through_gateway(api, namespace, name, target, scheme)
     service = api.get(SERVICE.path(namespace, str(target.service)))
     spec = service.get("spec") or {}
     kind = str(spec.get("type") or "ClusterIP")
@@ -107,7 +87,7 @@ def route(api: ApiClient, namespace: str, name: str, target: KubernetesTarget, s
                 f"target {name!r}: the Service {target.service!r} ({kind}) has no address of a load balancer yet",
                 hint="does the cluster have one? a Service of type NodePort is reached without",
             )
-        return Route(_url(scheme, address, int(port["port"])), None, {**facts, "address": address})
+        return Route(url_of(scheme, address, int(port["port"])), None, {**facts, "address": address})
     if way == "cluster_ip":
         return _through_cluster_ip(name, target, scheme, spec=spec, port=port, facts=facts)
     raise PlatformError(
@@ -164,7 +144,7 @@ def _through_node(
     local_only = spec.get("externalTrafficPolicy") == "Local"
     if target.address is not None:
         return Route(
-            _url(scheme, target.address, number),
+            url_of(scheme, target.address, number),
             None,
             {**facts, "address": target.address, "node_port": number},
         )
@@ -177,7 +157,7 @@ def _through_node(
     for node, address in _node_addresses(api, name):
         if _answers(address, number):
             more = {"node": node, "address": address, "node_port": number}
-            return Route(_url(scheme, address, number), None, {**facts, **more})
+            return Route(url_of(scheme, address, number), None, {**facts, **more})
     raise NotYet(
         f"target {name!r}: no node answers on port {number}, the node port of the Service {target.service!r}",
         hint="can this machine reach the nodes, and does a firewall let the port through?",
@@ -220,7 +200,7 @@ def _through_cluster_ip(
             hint="a cluster IP is reached from a node or over a route to it; else "
             f"`set: {{'Service/{target.service}:spec.type': NodePort}}`",
         )
-    return Route(_url(scheme, str(address), int(port["port"])), None, {**facts, "address": str(address)})
+    return Route(url_of(scheme, str(address), int(port["port"])), None, {**facts, "address": str(address)})
 
 
 def _through_ingress(
@@ -240,7 +220,7 @@ def _through_ingress(
         "class": spec.get("ingressClassName"), "balancing": "the ingress controller's",
     }  # fmt: skip
     number = target.port if isinstance(target.port, int) else (443 if scheme == "https" else 80)
-    return Route(_url(scheme, address, number), host, facts)
+    return Route(url_of(scheme, address, number), host, facts)
 
 
 def _ingress_address(thing: Json) -> str:
@@ -256,11 +236,3 @@ def _answers(address: str, port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _url(scheme: str, address: str, port: int) -> str:
-    try:
-        shown = f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
-    except ValueError:
-        shown = address
-    return f"{scheme}://{shown}:{port}"

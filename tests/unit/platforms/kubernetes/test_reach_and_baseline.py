@@ -16,7 +16,8 @@ from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.config import KubernetesConfig, KubernetesTarget
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
-from towtank.platforms.kubernetes.reach import NotYet, route
+from towtank.platforms.kubernetes.reach import route
+from towtank.platforms.kubernetes.ways import NotYet
 
 Make = Callable[..., KubernetesConfig]
 
@@ -114,11 +115,13 @@ def test_ways_that_would_be_measured_themselves_are_refused(way: str) -> None:
         to(through=way)
 
 
-def test_a_target_is_a_service_or_an_ingress() -> None:
-    with pytest.raises(ValueError, match="exactly one of `service` and `ingress`; found both"):
+def test_a_target_is_one_thing() -> None:
+    with pytest.raises(ValueError, match=r"exactly one of `service`.*; found `service` and `ingress`"):
         KubernetesTarget(service="a", ingress="b")
     with pytest.raises(ValueError, match="found none of them"):
         KubernetesTarget(port=80)
+    with pytest.raises(ValueError, match="`through: gateway` does not go with `ingress`"):
+        KubernetesTarget(ingress="b", through="gateway")
 
 
 # --- the baseline --------------------------------------------------------------------------------------------------
