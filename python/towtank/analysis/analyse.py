@@ -16,6 +16,7 @@ from towtank.analysis import (
     ecdf,
     factorial,
     findings,
+    generators,
     headline,
     hops,
     logs,
@@ -130,6 +131,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
         pod_curves=_concat(
             [pods.start_curves(*of_one) for of_one in gathered.pods.items()], pods.CURVE_COLUMNS
         ),
+        generators=generators.generators_of(gathered.counted),
         usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
         each=_concat(list(gathered.each.values()), each.COLUMNS),
     )

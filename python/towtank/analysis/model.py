@@ -176,6 +176,9 @@ class ExperimentAnalysis:
         pods: pod_cpu_median, pod_cpu_most, pod_memory_median, pod_memory_most; mean over runs.
     each : DataFrame
         treatment_id, run_id, row, instance, t_s, bin_s, value, of: single pods and nodes of one run (`each.each`).
+    generators : DataFrame
+        kind, where, host, control, target, runs, workers, connect_us_low, connect_us_high, offset_us_low,
+        offset_us_high, uncertainty_us: where workers stood; empty where one engine of this machine made the load.
     hops : DataFrame
         treatment_id, step, group (median, slow), percentile, requests, latency_s, kind (before, span, other, outside),
         service, name, self_s, spans, first_s: mean self time of each hop over the traced requests of a group.
@@ -229,3 +232,4 @@ class ExperimentAnalysis:
     usage: pd.DataFrame = field(default_factory=pd.DataFrame)
     each: pd.DataFrame = field(default_factory=pd.DataFrame)
     bursts: list[dict[str, Any]] = field(default_factory=list)
+    generators: pd.DataFrame = field(default_factory=pd.DataFrame)

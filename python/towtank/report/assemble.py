@@ -172,6 +172,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.instances(analysis, names),
         figures.hops,
         tables.hops(analysis, names),
+        tables.generators(analysis),
     ]
     return Section("evidence", "Evidence", "Evidence", "", _only(found))
 

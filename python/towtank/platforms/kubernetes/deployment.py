@@ -348,7 +348,6 @@ class KubernetesDeployment:
             ],
             "pods": [pods.shown(pod) for pod in living[:MOST_PODS_SHOWN]],
             **({"pods_left_out": left_out} if (left_out := len(living) - MOST_PODS_SHOWN) > 0 else {}),
-            "pods": [pods.shown(pod) for pod in self._pods()],
             "images": self.images(),
             "headers": {
                 name: placeholders.render(value, self._secrets.masked_placeholders)

@@ -2,6 +2,7 @@
 
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.clusters import pod_starts, pods, usage
+from towtank.report.tables.generators import generators
 from towtank.report.tables.hops import hops
 from towtank.report.tables.logs import logs
 from towtank.report.tables.runs import runs
@@ -11,6 +12,7 @@ __all__ = [
     "claims",
     "factorial",
     "faults",
+    "generators",
     "hops",
     "instances",
     "latency",
