@@ -54,8 +54,11 @@ class JournalDeployment:
     def happen(self, kind: str) -> None:
         self.happened.append(SystemEvent(time.monotonic_ns(), kind, f"{self.config.name}-0", f"it {kind}"))
 
+    def images(self) -> dict[str, list[str]]:
+        return {name: list(digests) for name, digests in self.platform.images.items()}
+
     def describe(self) -> dict[str, Any]:
-        return {"instances": list(self.targets)}
+        return {"instances": list(self.targets), "images": self.images()}
 
     def remove(self) -> list[LogFile]:
         if not self.removed:
@@ -78,6 +81,7 @@ class JournalPlatform:
     refuses: str = ""
     swept: list[str] = field(default_factory=list)
     lost: bool = False
+    images: dict[str, list[str]] = field(default_factory=dict)
     deployments: list[JournalDeployment] = field(default_factory=list)
 
     def note(self, what: str, name: str) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from towtank.campaign import application, environment
 from towtank.campaign.frame import Frame
+from towtank.campaign.images import KnownImages
 from towtank.campaign.intents import Intents, Swept
 from towtank.campaign.kept_files import keep_files
 from towtank.campaign.lifetimes import Lifetimes
@@ -30,6 +31,7 @@ from towtank.campaign.progress import Display, RunOutline, is_usable
 from towtank.campaign.resume import Opened, open_or_create, usable
 from towtank.campaign.runner import STILL_GOOD, carry_out
 from towtank.campaign.stopping import StopRequest
+from towtank.campaign.workers import outlooks
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.load_shape import duration_s, expected_arrivals
 from towtank.design.model import Adaptive, Observe
@@ -134,7 +136,7 @@ def run_campaign(
             frame = Frame(
                 experiment=plan.experiment.experiment, results=folder, root=root, engine=engine,
                 environment_digest=captured["digest"], versions=captured["versions"], intents=intents,
-                lifetimes=lifetimes, stop=stop, display=display,
+                lifetimes=lifetimes, stop=stop, display=display, images=KnownImages.of(opened.results),
             )  # fmt: skip
             outcome = _Campaign(frame, opened, create_platform).carry_out(tuple(swept))
         if not intents.pending():  # what could not be swept is found by its notes, which lie there
@@ -189,6 +191,7 @@ class _Campaign:
         kept = sum(1 for planned in self._plan.runs if not self._is_open(planned))
         self._announce()
         self._check_platforms()
+        self._check_generators()
         self._check_sources()
         self._blocks(self._plan.runs)
         if self._extend():
@@ -229,6 +232,8 @@ class _Campaign:
         record = carry_out(self._frame, planned, treatment, attempt)
         self._done += 1
         self._count(planned.id, is_usable=is_usable(record))
+        if is_usable(record):
+            self._frame.images.keep(record.deployment)
         if planned.id in self._given_up():
             self._frame.display.note(
                 f"{planned.id} is given up: all {self._most_attempts} attempts were invalid; once the cause is gone, "
@@ -299,6 +304,23 @@ class _Campaign:
                         missing[f"workload {treatment.spec.workload_name}: {problem}"] = None
         if missing:
             raise DriverError("\n".join(missing), hint="nothing was started")
+        if problems:
+            raise PlatformError("\n".join(problems), hint="nothing was started")
+
+    def _check_generators(self) -> None:
+        """Ask clusters that workers are to run in whether they will come up, before anything is created.
+
+        Raises
+        ------
+        PlatformError
+        """
+        needed = {planned.treatment_id for planned in self._plan.runs if self._is_open(planned)}
+        wanted = [t.spec.generator for t in self._plan.treatments if t.id in needed]
+        problems: dict[str, None] = {}
+        for outlook in outlooks(wanted, self._frame.root):
+            problems |= dict.fromkeys(outlook.problems)
+            for remark in outlook.remarks:
+                self._frame.display.note(remark)
         if problems:
             raise PlatformError("\n".join(problems), hint="nothing was started")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from towtank.campaign.images import KnownImages
 from towtank.campaign.intents import Intents
 from towtank.campaign.lifetimes import Lifetimes
 from towtank.campaign.progress import Display
@@ -29,6 +30,7 @@ class Frame:
     lifetimes : Lifetimes
     stop : StopRequest
     display : Display
+    images : KnownImages
     """
 
     experiment: str
@@ -41,3 +43,4 @@ class Frame:
     lifetimes: Lifetimes
     stop: StopRequest
     display: Display
+    images: KnownImages

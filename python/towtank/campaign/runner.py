@@ -184,6 +184,8 @@ class _Attempt:
         self._frame.display.phase("prepare")
         with self._timed("prepare"):
             self._frame.lifetimes.prepare(slot, self._spec.prepare, self._logs / "prepare.log")
+        if slot.deployment is not None:
+            self._frame.images.check(slot.name, slot.deployment)
 
     def _settle(self, slot: Slot) -> bool:
         """Wait for the baseline; not reaching it makes the run invalid."""
@@ -331,6 +333,7 @@ class _Attempt:
             if isinstance(deployment, ProbesAfterRun):
                 deployment.probe()
             self._seen.system_events = [e for e in deployment.events() if e.t_ns >= begun_ns]
+            self._frame.images.check(slot.name, deployment)  # of pods that came under load, too
             self._seen.deployment |= {
                 "platform": slot.config.platform, "name": slot.name, "lifetime": slot.lifetime,
                 "runs_before": slot.runs[:-1], **deployment.describe(),

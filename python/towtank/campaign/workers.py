@@ -85,7 +85,7 @@ def outlooks(generators: Iterable[Generator], root: Path) -> Iterator[Outlook]:
 
 
 def reason_of(error: EngineError) -> str:
-    """What an error of the generator means for the run: a key of `validity.REASONS`."""
+    """What an error of the generator means for the run: a key of `reasons.REASONS`."""
     if isinstance(error, WorkersNotReady):
         return "workers_not_ready"
     return "worker_lost" if isinstance(error, WorkerLost) else "engine_lost"
