@@ -12,6 +12,8 @@ from testbed.images import Recipe
 from testbed.shell import find, run
 
 _LIBRARY = re.compile(r"(?:=>\s+)?(/\S+)\s+\(0x")
+ROOTS = Path("/etc/ssl/certs/ca-certificates.crt")
+"""Where Debian and its kin keep root certificates in one file, and where the engine looks first."""
 _INTERPRETER_WITHIN = 4096
 """A dynamic program names the one that loads it near its beginning."""
 # Large parts of Python's library that no server uses.
@@ -45,6 +47,9 @@ def libraries(program: Path) -> dict[str, Path]:
 def load_engine(engine: Path, version: str) -> Recipe:
     """Return an image of the load engine: a static one alone, another with the libraries that it loads.
 
+    This machine's root certificates go with it, as a scratch image has none: without them, load over TLS needs a
+    `ca_file` of its own.
+
     Raises
     ------
     BuildError
@@ -55,6 +60,8 @@ def load_engine(engine: Path, version: str) -> Recipe:
     except OSError as missing:
         raise BuildError(f"{engine} cannot be read: {missing.strerror}") from missing
     files = {"/towtank-engine": engine, **(libraries(engine) if is_dynamic else {})}
+    if ROOTS.is_file():
+        files[str(ROOTS)] = ROOTS
     return Recipe(f"towtank-engine:{version}", files, ("/towtank-engine",))
 
 

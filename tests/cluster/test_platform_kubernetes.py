@@ -17,9 +17,12 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from testbed import components, images
+from testbed.settings import REGISTRY, Folders
 
 from support.cluster_app import IMAGE, SUPPORT, config_for, deployed, patched
-from towtank.errors import PlatformError, ReadinessTimeout
+from towtank.campaign.images import KnownImages
+from towtank.errors import ChangedError, PlatformError, ReadinessTimeout
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
@@ -115,6 +118,61 @@ def test_copies_on_a_node(cluster: Any, context: DeployContext) -> None:
             said = {httpx.get(url, trust_env=False).headers["x-instance"] for _ in range(10)}
             assert all(name.startswith(f"app-{number}-") for name in said)
         assert len({pod["node"] for pod in deployment.describe()["pods"]}) == 1
+
+
+def test_processes_on_nodes(cluster: Any, context: DeployContext) -> None:
+    """The same binary in k processes on m nodes: k is `copies`, m is `nodes`, and both are numbers."""
+    if len(cluster.get("nodes")["items"]) < 2:
+        pytest.skip("this cluster has one node; `make testbed-up NODES=2` has two")
+    spread = {
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"part": "worker"}}, "nodeTaintsPolicy": "Honor",
+    }  # fmt: skip
+    template = {"metadata": {"labels": {"part": "worker"}}, "spec": {"topologySpreadConstraints": [spread]}}
+    for processes, nodes in ((2, 2), (4, 2), (3, 1)):
+        config = config_for(
+            cluster, nodes=nodes, copies=[{"of": ["Deployment/app", "Service/app"], "count": processes}],
+            patches=[
+                {"target": f"Deployment/app-{number}", "merge": {"spec": {"template": template}}}
+                for number in range(processes)
+            ],
+            set={"Deployment:spec.template.spec.containers[app].image": cluster.image},
+            targets={f"part-{number}": f"app-{number}" for number in range(processes)},
+        )  # fmt: skip
+        config = config.model_copy(update={"fields": {k: v for k, v in config.fields.items() if k != IMAGE}})
+        with deployed(config, context) as deployment:
+            pods = deployment.describe()["pods"]
+        assert (len(pods), len({pod["node"] for pod in pods})) == (processes, nodes)
+
+
+def test_an_image_that_is_pushed_anew_under_its_name_is_noticed(
+    cluster: Any, context: DeployContext, tmp_path: Path
+) -> None:
+    if not cluster.is_testbed:
+        pytest.skip("images are pushed to the testbed's registry only")
+    programs, name = Folders.from_environment().programs, f"hello:{secrets.token_hex(4)}"
+
+    def push() -> str:
+        (tmp_path / "mark").write_text(secrets.token_hex(8), "utf-8")
+        recipe = images.Recipe(name, {"/hello": programs / "hello", "/mark": tmp_path / "mark"}, ("/hello",))
+        packed = images.pack(recipe, tmp_path / "images")
+        images.push(packed, components.REGISTRY_ADDRESS)
+        return packed.digest
+
+    config = config_for(
+        cluster, set={IMAGE: f"{REGISTRY}/{name}"}, patches=[patched(imagePullPolicy="Always")]
+    )
+    known, digests = KnownImages(), []
+    for _ in range(2):
+        digests.append(push())
+        with deployed(config, context) as deployment:
+            assert deployment.images() == {f"{REGISTRY}/{name}": [f"{REGISTRY}/hello@{digests[-1]}"]}
+            if len(digests) == 1:
+                known.check("shop", deployment)
+                known.keep(deployment.describe())
+                continue
+            with pytest.raises(ChangedError, match=f"(?s)then: .*{digests[0]}.*now: .*{digests[1]}"):
+                known.check("shop", deployment)
 
 
 def test_settled_again_after_scaling(cluster: Any, context: DeployContext) -> None:

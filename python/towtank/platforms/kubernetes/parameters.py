@@ -18,6 +18,8 @@ from towtank.spelling import nearest_name
 
 COPY_LABEL = "towtank.dev/copy"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+_SCALED_BY = ("scaleTargetRef", "targetRef")
+"""How an autoscaler names what it scales: sideways, and (VerticalPodAutoscaler) up and down."""
 _NEAR = 0.5
 _MOST_LISTED = 5
 
@@ -212,9 +214,10 @@ def _one_copy(original: Json, number: int, names: set[str]) -> Json:
         spec["selector"] = {**selector, **mark}
     elif templates and isinstance(selector, dict):
         selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **mark}
-    scaled = spec.get("scaleTargetRef")
-    if isinstance(scaled, dict) and f"{scaled.get('kind')}/{scaled.get('name')}" in names:
-        scaled["name"] = f"{scaled['name']}-{number}"
+    for key in _SCALED_BY:
+        scaled = spec.get(key)
+        if isinstance(scaled, dict) and f"{scaled.get('kind')}/{scaled.get('name')}" in names:
+            scaled["name"] = f"{scaled['name']}-{number}"
     return thing
 
 

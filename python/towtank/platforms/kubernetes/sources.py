@@ -223,7 +223,8 @@ def _helm(config: KubernetesConfig, root: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="towtank-helm-") as folder:
         values = Path(folder) / "values.json"  # JSON is YAML, and nothing in it means anything else
         values.write_text(json.dumps(helm.values), encoding="utf-8")
-        command = ["helm", "template", helm.release, helm.chart, "--values", str(values)]
+        # Hooks are steps of an installation by Helm itself; without this they would be objects like all others.
+        command = ["helm", "template", helm.release, helm.chart, "--values", str(values), "--no-hooks"]
         if config.namespace:
             command += ["--namespace", config.namespace]
         inside(root, helm.chart)

@@ -92,13 +92,16 @@ def test_kustomize_renders_without_asking_a_cluster(tmp_path: Path, program: Cal
 
 def test_helm_gets_values_as_written(tmp_path: Path, program: Callable[..., Path]) -> None:
     (tmp_path / "chart").mkdir()
-    program(
+    said = program(
         "helm", 'printf \'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: %s}\\ndata: \' "$2"; cat "$5"'
     )
     chart = {"chart": "chart", "values": {"replicas": 3, "yes": "no"}, "release": "r1"}
     (source,) = read(config(helm=chart), tmp_path)
     assert source.name == "ConfigMap/r1"
     assert source.thing["data"] == {"replicas": 3, "yes": "no"}
+    said.write_text('#!/bin/sh\necho "$*" >&2; exit 3\n')
+    with pytest.raises(PlatformError, match=r"chart 'chart': helm template ended with code 3: .* --no-hooks"):
+        read(config(helm=chart), tmp_path)
 
 
 def test_programs_that_are_missing_are_asked_for_by_name(
