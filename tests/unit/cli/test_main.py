@@ -71,6 +71,18 @@ def test_help_imports_no_command_and_nothing_heavy():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_campaign_loads_nothing_that_only_analysis_and_report_need():
+    """While something is measured, memory is the measured thing's; both come after the last run."""
+    code = (
+        "import sys\nimport towtank.campaign, towtank.telemetry, towtank.platforms.kubernetes.platform\n"
+        "sys.exit(' '.join({'scipy', 'statsmodels', 'altair', 'vl_convert', 'towtank.analysis', 'towtank.report'}"
+        " & set(sys.modules)))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(PYTHON)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
+    assert done.stderr.strip() == ""
+
+
 def test_heys_flags_may_be_written_as_go_reads_them():
     words = [
         "load",
