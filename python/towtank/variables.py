@@ -6,7 +6,9 @@ The one place where design (which names exist), campaign (SLO), analysis and rep
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 Unit = Literal["s", "ratio", "per_s", "count", "bytes", "cores", "bytes_per_s"]
@@ -120,16 +122,28 @@ _FIXED = {
 }  # fmt: skip
 
 
-def variable(name: str) -> Variable:
+NO_OWN: Mapping[str, Variable] = MappingProxyType({})
+"""An experiment without response variables of its own."""
+
+
+def variable(name: str, own: Mapping[str, Variable] = NO_OWN) -> Variable:
     """Look a response variable up by name; any ``p<percentile>`` exists, with ``_ok`` for successes only.
 
     What follows from single requests can be asked of one workload of several: ``p95[shop]``, ``throughput[shop]``.
+
+    Parameters
+    ----------
+    name : str
+    own : mapping, optional
+        What the experiment file itself declares (`own_variable`).
 
     Raises
     ------
     KeyError
         Unknown name; `known_names` lists the fixed ones.
     """
+    if name in own:
+        return own[name]
     of_one = _OF_WORKLOAD.match(name)
     if of_one is not None:
         return _of_workload(variable(of_one[1]), of_one[2])
@@ -160,6 +174,26 @@ def _of_workload(whole: Variable, workload: str) -> Variable:
         explanation=f"{whole.explanation}; requests of {workload} only",
         workload=workload,
     )
+
+
+_UNITS: tuple[tuple[str, Unit], ...] = (
+    ("_bytes_per_s", "bytes_per_s"), ("_per_s", "per_s"), ("_bytes", "bytes"), ("_cores", "cores"), ("_ratio", "ratio"),
+    ("_s", "s"),
+)  # fmt: skip
+"""Endings of names, the longest first; a name without one is a plain number."""
+OTHER_UNITS = ("_ns", "_us", "_ms", "_percent")
+"""Endings that say a unit which is none of ours: values are kept in base units and shown in readable ones."""
+
+
+def own_variable(name: str, better: Literal["lower", "higher"]) -> Variable:
+    """Describe a response variable that an experiment file declares; its unit is the ending of its name.
+
+    >>> own_variable("slow_ratio", "lower").unit, own_variable("queue", "lower").unit
+    ('ratio', 'count')
+    """
+    ending, unit = next(((e, u) for e, u in _UNITS if name.endswith(e)), ("", "count"))
+    title = name.removesuffix(ending if unit in ("s", "ratio", "bytes", "cores") else "").replace("_", " ")
+    return Variable(name, unit, better, title, "by the expression of the experiment file, run by run")
 
 
 FAULT_VARIABLES = ("availability", "fault_failures", "time_to_recover")

@@ -7,13 +7,13 @@ either way. Limits are the promise plus Monte Carlo error (3.3 standard errors: 
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from support.plans import make_plan
+from support.simulation import FULL, error, series, times
 from towtank.analysis import Quantity, final_blocks
 from towtank.analysis.comparison import compare
 from towtank.analysis.differences import between_blocks, between_samples
@@ -24,21 +24,7 @@ from towtank.variables import variable
 
 pytestmark = pytest.mark.statistical
 
-FULL = os.environ.get("TOWTANK_STATISTICAL") == "full"
 P95, COLLAPSED = variable("p95"), variable("collapsed")
-
-
-def times(bounded: int, full: int) -> int:
-    return full if FULL else bounded
-
-
-def error(share: float, n: int) -> float:
-    """3.3 standard errors of a share."""
-    return 3.3 * math.sqrt(share * (1 - share) / n)
-
-
-def series(values) -> dict[int, Quantity]:
-    return {i: Quantity(float(v)) for i, v in enumerate(values, start=1)}
 
 
 def skewed_runs(rng, blocks: int, treatments: int, *, run_sd: float = 0.15):
@@ -95,7 +81,7 @@ def test_null_experiments_with_failures_and_collapses_keep_the_level():
     assert false / n <= 0.05 + error(0.05, n)
 
 
-@pytest.mark.parametrize("blocks", [5, 8, 10, 20])
+@pytest.mark.parametrize("blocks", [5, 8, 10, 20, 30])
 def test_blocked_intervals_cover_95_percent(blocks):
     """95 ± 1.5 %, whatever the shape of a run's own variation, because differences of like runs are symmetric."""
     n = times(2000, 20_000)

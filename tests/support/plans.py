@@ -29,6 +29,7 @@ def make_plan(
     contrasts: str = "baseline",
     matters: float = 0.05,
     confidence: float = 0.95,
+    claim: str = "difference",
     order: str = "randomized-blocks",
     deploy: str = "per-run",
     adaptive: Adaptive | None = None,
@@ -45,7 +46,7 @@ def make_plan(
     )
     answer = Answer(
         primary=tuple(primary), baseline=baseline or next(iter(levels)), contrasts=contrasts, matters=matters,
-        confidence=confidence,
+        confidence=confidence, claim=claim,
     )  # fmt: skip
     factors: dict[str, list[Any]] = {}
     for of in levels.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from towtank.variables import known_names, variable
+from towtank.variables import known_names, own_variable, variable
 
 
 def test_every_known_name_resolves_to_itself():
@@ -35,3 +35,24 @@ def test_what_follows_from_requests_can_be_asked_of_one_workload():
     for name in ("cpu_cores[shop]", "memory_bytes[shop]", "collapsed[shop]"):
         with pytest.raises(KeyError):
             variable(name)
+
+
+def test_percentiles_may_have_decimals():
+    assert variable("p99.99").percentile == 99.99
+    assert variable("p99.9_ok[shop]").title == "p99.9 latency (successes) (shop)"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "title"),
+    [
+        ("slow_ratio", "ratio", "slow"), ("queue_wait_s", "s", "queue wait"), ("retries", "count", "retries"),
+        ("retries_per_s", "per_s", "retries per s"), ("heap_bytes", "bytes", "heap"),
+        ("read_bytes_per_s", "bytes_per_s", "read bytes per s"), ("busy_cores", "cores", "busy"),
+    ],
+)  # fmt: skip
+def test_an_own_variable_has_the_unit_that_its_name_ends_in(name, unit, title):
+    found = own_variable(name, "higher")
+    assert (found.unit, found.title, found.better) == (unit, title, "higher")
+    assert variable(name, {name: found}) is found
+    with pytest.raises(KeyError):
+        variable(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from towtank.analysis import (
+    descriptive,
     each,
     ecdf,
     factorial,
@@ -19,20 +20,20 @@ from towtank.analysis import (
     generators,
     headline,
     hops,
-    logs,
+    normality,
     observed,
     pods,
-    resources,
+    shifts,
     slo,
     timeseries,
     usage,
 )
 from towtank.analysis.comparison import Values, compare
 from towtank.analysis.deployments import deployments_of
-from towtank.analysis.distribution import Distribution, merge
-from towtank.analysis.engine_findings import EngineFinding, engine_findings
+from towtank.analysis.distribution import Distribution
 from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
 from towtank.analysis.fault_findings import faults_made
+from towtank.analysis.gathering import Gathered, gather
 from towtank.analysis.model import (
     Comparison,
     Estimate,
@@ -42,16 +43,11 @@ from towtank.analysis.model import (
     RunSummary,
     TreatmentSummary,
 )
-from towtank.analysis.pods import Pods
-from towtank.analysis.requested import Crowded, crowded, request_findings
-from towtank.analysis.selection import counting_attempts, wanted_variables
-from towtank.analysis.summaries import STANDARD_VARIABLES, RunData, latency_value, summarise_run
-from towtank.analysis.tables import step_label
+from towtank.analysis.requested import request_findings
+from towtank.analysis.summaries import STANDARD_VARIABLES, latency_value
 from towtank.analysis.trace_findings import trace_findings
-from towtank.design import load_shape
 from towtank.design.foreign import ForeignWorkload
-from towtank.design.journey_shape import step_timeouts_s, trace_shares
-from towtank.design.model import Adaptive
+from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
 from towtank.store.run_record import RunRecord
@@ -76,12 +72,12 @@ def analyse(results: Results) -> ExperimentAnalysis:
         Also of an unfinished experiment: what cannot be said yet is None with a reason.
     """
     plan = results.plan
-    gathered = _gather(results, plan)
+    gathered = gather(results, plan)
     confidence = plan.experiment.answer.confidence if plan.experiment.answer else 0.95
     counting = gathered.counting
     values = _values(counting)
     treatments = tuple(
-        _treatment(treatment, gathered, confidence=confidence, seed=plan.experiment.seed)
+        _treatment(treatment, gathered, plan.experiment, confidence=confidence)
         for treatment in plan.treatments
     )
     deployments = deployments_of(gathered.counted)
@@ -95,7 +91,10 @@ def analyse(results: Results) -> ExperimentAnalysis:
         said=gathered.said, damage=[str(item) for item in results.damage], deployments=deployments,
     )  # fmt: skip
     traced = [run for runs in gathered.hops.values() for run in runs]
-    found = (*resting, *found, *trace_findings(traced), *request_findings(gathered.crowded))
+    found = (
+        *resting, *found, *shifts.shift_findings(plan, gathered.steadiness), *trace_findings(traced),
+        *request_findings(gathered.crowded),
+    )  # fmt: skip
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     return ExperimentAnalysis(
         headline=headline.headline(plan, treatments, comparisons, gathered.records),
@@ -132,109 +131,11 @@ def analyse(results: Results) -> ExperimentAnalysis:
             [pods.start_curves(*of_one) for of_one in gathered.pods.items()], pods.CURVE_COLUMNS
         ),
         generators=generators.generators_of(gathered.counted),
+        spreads=descriptive.spreads(plan, counting, blocks=len({run.block for run in gathered.records})),
+        normality=normality.normality_table(plan, counting, alpha=1 - confidence),
+        own=plan.experiment.own,
         usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
         each=_concat(list(gathered.each.values()), each.COLUMNS),
-    )
-
-
-@dataclass
-class _Gathered:
-    """What is kept of the runs while they are read one after the other.
-
-    `counting` holds the runs that enter numbers: per treatment, one valid attempt of each planned run; `counted` their
-    records.
-    """
-
-    records: list[RunRecord]
-    counted: list[RunRecord]
-    summaries: list[RunSummary]
-    counting: dict[str, list[RunSummary]]
-    timeouts_s: dict[str, float]
-    pooled: dict[str, Distribution]
-    steps: dict[tuple[str, str], list[dict[str, Quantity]]]
-    timeseries: list[pd.DataFrame]
-    resources: list[pd.DataFrame]
-    observed: list[pd.DataFrame]
-    said: dict[str, tuple[EngineFinding, ...]]
-    replicas: list[pd.DataFrame] = field(default_factory=list)
-    pods: dict[str, list[Pods]] = field(default_factory=lambda: defaultdict(list))
-    usage: dict[str, list[pd.DataFrame]] = field(default_factory=lambda: defaultdict(list))
-    hops: dict[str, list[hops.RunHops]] = field(default_factory=lambda: defaultdict(list))
-    crowded: list[Crowded] = field(default_factory=list)
-    each: dict[str, pd.DataFrame] = field(default_factory=dict)
-    """Of the first run of a treatment in which there is more than the deployment as a whole."""
-    bursts: list[dict[str, Any]] = field(default_factory=list)
-
-
-def _gather(results: Results, plan: Plan) -> _Gathered:
-    folders = results.runs("all")
-    records = [folder.record for folder in folders]
-    chosen = counting_attempts(records)
-    wanted = wanted_variables(plan)
-    step_limits = {t.id: _step_limits(t) for t in plan.treatments}
-    rises = {t.id: _rises_s(t) for t in plan.treatments}
-    shares = {t.id: trace_shares(t.spec.driven, t.spec.generator.traceparent) for t in plan.treatments}
-    counted = [record for record in records if record.run_id in chosen]
-    gathered = _Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], [], {})
-    for folder in folders:
-        limits = step_limits.get(folder.record.treatment_id)
-        rises_s = rises.get(folder.record.treatment_id, ())
-        run = summarise_run(folder, wanted=wanted, step_limits_s=limits, rises_s=rises_s)
-        gathered.summaries.append(run.summary)
-        events = folder.events()
-        gathered.said[run.record.run_id] = engine_findings(events)
-        if run.record.run_id in chosen:
-            _take(gathered, run)
-            treatment_id, run_id = run.record.treatment_id, run.record.run_id
-            gathered.bursts += logs.bursts(events, treatment_id=treatment_id, run_id=run_id)
-            gathered.observed.append(observed.of_run(folder))
-            traced = hops.of_run(folder, shares.get(folder.record.treatment_id, {}))
-            if traced is not None:
-                gathered.hops[folder.record.treatment_id].append(traced)
-    return gathered
-
-
-def _step_limits(treatment: Treatment) -> dict[str, float]:
-    """Step → its timeout; where several workloads are driven, steps bear their names."""
-    workloads = treatment.spec.workloads
-    several = len(workloads) > 1
-    return {
-        step_label(name, step) if several else step: limit
-        for name, workload in workloads.items()
-        for step, limit in step_timeouts_s(workload).items()
-    }
-
-
-def _rises_s(treatment: Treatment) -> tuple[float, ...]:
-    """When the load of any workload rises."""
-    workloads = treatment.spec.workloads.values()
-    return tuple(sorted({rise_s for workload in workloads for rise_s in load_shape.rises_s(workload.load)}))
-
-
-def _take(gathered: _Gathered, run: RunData) -> None:
-    """Keep what is needed of a run that counts; its tables are let go of."""
-    treatment = run.record.treatment_id
-    gathered.counting[treatment].append(run.summary)
-    gathered.timeouts_s[treatment] = run.record.timeout_us / 1e6
-    known = gathered.pooled.get(treatment)
-    gathered.pooled[treatment] = run.latency if known is None else merge((known, run.latency))
-    for step, quantities in run.steps:
-        gathered.steps[treatment, step].append(quantities)
-    gathered.timeseries.append(timeseries.run_timeseries(run))
-    gathered.resources.append(
-        resources.for_figures(
-            run.samples, treatment_id=treatment, run_id=run.record.run_id, bin_us=run.record.bin_us
-        )
-    )
-    gathered.replicas.append(pods.for_figures(run.pods, treatment_id=treatment, run_id=run.record.run_id))
-    gathered.pods[treatment].append(run.pods)
-    gathered.usage[treatment].append(run.usage)
-    if treatment not in gathered.each and not run.usage.empty:
-        gathered.each[treatment] = each.each(
-            run.samples, run.nodes, treatment_id=treatment, run_id=run.record.run_id
-        )
-    gathered.crowded += crowded(
-        run.requested, run.usage, run_id=run.record.run_id, treatment=run.record.treatment_label
     )
 
 
@@ -249,7 +150,7 @@ def _values(counting: Mapping[str, Sequence[RunSummary]]) -> Values:
 
 
 def _treatment(
-    treatment: Treatment, gathered: _Gathered, *, confidence: float, seed: int
+    treatment: Treatment, gathered: Gathered, experiment: ExperimentSpec, *, confidence: float
 ) -> TreatmentSummary:
     runs = gathered.counting.get(treatment.id, [])
     names = list(runs[0].values) if runs else list(STANDARD_VARIABLES)
@@ -257,11 +158,11 @@ def _treatment(
     medians: dict[str, Estimate] = {}
     bootstrap: dict[str, tuple[float, float]] = {}
     for name in names:
-        described = variable(name)
+        described = experiment.variable(name)
         quantities = [run.values[name] for run in runs]
         estimates[name] = estimate(described, quantities, confidence=confidence)
         medians[name] = median_estimate(described, quantities, confidence=confidence)
-        rng = np.random.default_rng([seed, treatment.index])
+        rng = np.random.default_rng([experiment.seed, treatment.index])
         checked = bootstrap_check(quantities, confidence=confidence, rng=rng)
         if checked is not None:
             bootstrap[name] = checked
@@ -281,6 +182,7 @@ def _treatment(
         outcomes=_added(run.outcomes for run in runs),
         statuses=_added(run.statuses for run in runs),
         instances=_added(run.instances for run in runs),
+        answers=_added(run.answers for run in runs),
         medians=medians,
         bootstrap=bootstrap,
     )
@@ -354,7 +256,7 @@ def _resting(
     )
 
 
-def _caution(resting: Sequence[Finding], gathered: _Gathered) -> str:
+def _caution(resting: Sequence[Finding], gathered: Gathered) -> str:
     """What stands under the headline: why no run could be judged, or what the claims rest on."""
     if resting:
         return resting[0].message.partition(": ")[0] + "."
@@ -374,7 +276,7 @@ def _block_s(plan: Plan, records: Sequence[RunRecord]) -> float | None:
     return sum(spans) / len(spans) * len(plan.treatments) if spans else None
 
 
-def _steps(plan: Plan, gathered: _Gathered, *, confidence: float) -> pd.DataFrame:
+def _steps(plan: Plan, gathered: Gathered, *, confidence: float) -> pd.DataFrame:
     rows = []
     order = {treatment.id: treatment.index for treatment in plan.treatments}
     for (treatment, step), runs in sorted(

@@ -1,16 +1,6 @@
 """Every contrast on every variable: one confirmatory family with verdicts, one exploratory table without.
 
-The rules of a verdict, in one place
-------------------------------------
-m = number of primary variables × contrasts, α = 1 − confidence.
-
-- *better*, *worse*: the Holm-adjusted p is at most α **and** the simultaneous interval excludes "no difference".
-  That interval has level 1 − α/m, so the second condition is p ≤ α/m (Bonferroni). Holm alone would sometimes claim
-  what the interval beside it contradicts; requiring both costs a little power and buys that all intervals and all
-  verdicts of the report hold together with probability `confidence`.
-- *equivalent*: the same interval lies inside ±`matters`. That is TOST by inclusion (Schuirmann 1987), at the level
-  of the shown interval instead of 1 − 2α: stricter, and what the reader sees is what was decided by.
-- *undecided*: everything else, with the reason.
+What makes a verdict is in `verdicts`.
 """
 
 from __future__ import annotations
@@ -29,15 +19,14 @@ from towtank.analysis.differences import Difference, between_blocks, between_sam
 from towtank.analysis.model import Comparison, Quantity, VerdictWord
 from towtank.analysis.multiplicity import false_discovery, holm
 from towtank.analysis.power import blocks_to_resolve
+from towtank.analysis.verdicts import GOODPUT_GUARD, decide, margin, share_margin
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
 from towtank.units import format_duration
-from towtank.variables import Variable, variable
+from towtank.variables import Variable
 
 NOT_WORTH = 10
 """Times the blocks so far beyond which an experiment is not worth going on with at its scatter."""
-GOODPUT_GUARD = 0.01
-"""Treatments whose goodput differs by more than a point are not ranked by latencies of successes only."""
 Values = Mapping[str, Mapping[str, Mapping[int, Quantity]]]
 """variable → treatment id → block → value."""
 
@@ -64,6 +53,8 @@ class Rules:
     seed: int
     block_s: float | None = None
     """Mean time that a block takes, seconds; None while no run has ended."""
+    not_worse: bool = False
+    """The file declares that a treatment shall be shown to be not worse."""
 
     @classmethod
     def of(cls, plan: Plan, *, block_s: float | None = None) -> Rules:
@@ -77,6 +68,7 @@ class Rules:
             pilot_blocks=repetitions.at_least if isinstance(repetitions, Adaptive) else None,
             seed=experiment.seed,
             block_s=block_s,
+            not_worse=answer is not None and answer.claim == "not-worse",
         )
 
     def level_of(self, name: str, plan: Plan) -> float:
@@ -139,60 +131,6 @@ def compare(
     return (*_confirmatory(rules, family, level=level), *_exploratory(rules, table))
 
 
-def share_margin(matters: float) -> float:
-    """Largest difference of shares that counts as none: `matters`, but at most one point.
-
-    A share has no useful relative scale near 0 or 1, and a point of goodput is what the guard calls a difference.
-    """
-    return min(matters, GOODPUT_GUARD)
-
-
-def margin(described: Variable, matters: float) -> float:
-    """Equivalence margin on the scale of comparison; symmetric in logs, so that swapping sides changes nothing."""
-    return math.log1p(matters) if described.scale == "log" else share_margin(matters)
-
-
-def decide(
-    described: Variable,
-    difference: Difference,
-    *,
-    p_adjusted: float | None,
-    alpha: float,
-    level: float,
-    matters: float,
-) -> VerdictWord:
-    """Verdict on one comparison by the rules above.
-
-    Parameters
-    ----------
-    described : Variable
-    difference : Difference
-        Its interval is the simultaneous one.
-    p_adjusted : float or None
-        By Holm.
-    alpha : float
-        1 − confidence of the family.
-    level : float
-        1 − α/m, of each interval. A method without an interval is held to p ≤ α/m instead.
-    matters : float
-
-    Returns
-    -------
-    VerdictWord
-    """
-    within = margin(described, matters)
-    shown = difference.interval
-    if shown is not None and not difference.ranks_only and -within <= shown.low and shown.high <= within:
-        return "equivalent"
-    if p_adjusted is None or p_adjusted > alpha or difference.direction == 0:
-        return "undecided"
-    if difference.p_value is None or difference.p_value > 1 - level:
-        return "undecided"
-    if shown is not None and shown.low <= 0 <= shown.high:
-        return "undecided"
-    return "better" if (difference.direction < 0) == described.lower_is_better else "worse"
-
-
 def _differences(
     plan: Plan,
     rules: Rules,
@@ -206,7 +144,7 @@ def _differences(
     declared = contrasts(plan)
     nothing: Mapping[int, Quantity] = {}
     for name in names:
-        described = variable(name)
+        described = plan.experiment.variable(name)
         by_treatment = values.get(name, {})
         for contrast in declared:
             rng = np.random.default_rng([rules.seed, len(found)])
@@ -265,6 +203,7 @@ def _confirmatory(rules: Rules, family: list[Compared], *, level: float) -> list
             alpha=alpha,
             level=level,
             matters=rules.matters,
+            not_worse=rules.not_worse,
         )
         reason = compared.difference.reason
         if compared.guard:

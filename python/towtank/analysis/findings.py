@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from towtank.analysis.comparison import GOODPUT_GUARD
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
 from towtank.analysis.deployments import told
 from towtank.analysis.engine_findings import EngineFinding, reported, runs_in_words
 from towtank.analysis.fault_findings import of_faults
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
 from towtank.analysis.paired import PERMUTATION_FROM
+from towtank.analysis.verdicts import GOODPUT_GUARD
 from towtank.design.foreign import IMPORTED, ForeignWorkload
 from towtank.design.model import Adaptive, ClosedLoad
 from towtank.design.plan import Plan, Treatment

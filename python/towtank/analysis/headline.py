@@ -10,7 +10,6 @@ from towtank.analysis.contrasts import contrasts
 from towtank.analysis.model import Comparison, TreatmentSummary
 from towtank.design.plan import Plan
 from towtank.store.run_record import Reason, RunRecord
-from towtank.variables import variable
 
 MOST_CAUSES = 2
 """Reasons of invalid runs that are named where no run is valid."""
@@ -65,7 +64,7 @@ def headline(
         return f"The baseline {baseline!r} leaves nothing to compare; nothing is claimed.{collapse}"
     for pair in pairs:
         family = [c for c in comparisons if c.confirmatory and (c.treatment_id, c.baseline_id) == pair]
-        told.append((any(c.verdict != "undecided" for c in family), _pair(family, labels)))
+        told.append((any(c.verdict != "undecided" for c in family), _pair(plan, family, labels)))
     return (_shortened(told) if len(told) > MOST_CONTRASTS else " ".join(text for _, text in told)) + collapse
 
 
@@ -82,23 +81,23 @@ def _shortened(told: Sequence[tuple[bool, str]]) -> str:
     return " ".join((*decided, f"{more}, are in the table."))
 
 
-def _pair(family: Sequence[Comparison], labels: dict[str, str]) -> str:
+def _pair(plan: Plan, family: Sequence[Comparison], labels: dict[str, str]) -> str:
     """One sentence about one contrast over all primary variables."""
     first = family[0]
     treatment, baseline = labels[first.treatment_id], labels[first.baseline_id]
     parts = []
-    for word in ("better", "worse", "equivalent", "undecided"):
+    for word in ("better", "worse", "equivalent", "not worse", "undecided"):
         said = [c for c in family if c.verdict == word]
         if said:
-            listed = _and([_evidence(c) for c in said])
+            listed = _and([_evidence(plan, c) for c in said])
             parts.append(f"undecided in {listed}" if word == "undecided" else f"{word} in {listed}")
     relation = "against" if all(c.verdict == "undecided" for c in family) else "compared with"
     return f"{treatment} {relation} {baseline} is {_and(parts)}."
 
 
-def _evidence(comparison: Comparison) -> str:
+def _evidence(plan: Plan, comparison: Comparison) -> str:
     """Name of the variable with the size of the difference, where there is one."""
-    described = variable(comparison.variable)
+    described = plan.experiment.variable(comparison.variable)
     name = sentences.noun(described)
     if comparison.verdict == "undecided" or comparison.estimate is None:
         return name

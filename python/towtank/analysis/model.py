@@ -5,12 +5,19 @@ Durations in seconds, shares 0–1. A value that cannot be said is `None` with a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-VerdictWord = Literal["better", "worse", "equivalent", "undecided"]
+from towtank.variables import Variable
+
+if TYPE_CHECKING:  # they are made of what is here
+    from towtank.analysis.descriptive import Spread
+    from towtank.analysis.normality import Normality
+
+VerdictWord = Literal["better", "worse", "equivalent", "not worse", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,8 @@ class RunSummary:
     instances: dict[str, int]
     window_s: float
     due: int
+    answers: dict[str, int] = field(default_factory=dict)
+    """Requests of the window by status code; "timeout" or the outcome where there was none."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class TreatmentSummary:
     outcomes: dict[str, int]
     statuses: dict[str, int]
     instances: dict[str, int]
+    answers: dict[str, int] = field(default_factory=dict)
     medians: dict[str, Estimate] = field(default_factory=dict)
     """Median over runs with its exact interval; holds where runs are censored."""
     bootstrap: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -233,3 +243,7 @@ class ExperimentAnalysis:
     each: pd.DataFrame = field(default_factory=pd.DataFrame)
     bursts: list[dict[str, Any]] = field(default_factory=list)
     generators: pd.DataFrame = field(default_factory=pd.DataFrame)
+    spreads: tuple[Spread, ...] = ()
+    normality: tuple[Normality, ...] = ()
+    own: Mapping[str, Variable] = field(default_factory=dict)
+    """Response variables that the experiment file declares."""

@@ -64,12 +64,12 @@ def _why(record: RunRecord) -> str:
 
 
 def wanted_variables(plan: Plan) -> tuple[str, ...]:
-    """Response variables that the file asks for: primaries, objectives, widths of adaptive repetitions; of pods, all.
+    """Response variables that the file asks for: primaries, its own, objectives, adaptive widths; of pods, all.
 
     Those of pods belong to every run where pods are observed.
     """
     experiment = plan.experiment
-    asked: list[str] = list(experiment.answer.primary) if experiment.answer else []
+    asked = [*experiment.answer.primary, *experiment.answer.variables] if experiment.answer else []
     if isinstance(experiment.repetitions, Adaptive):
         asked += experiment.repetitions.until
     for treatment in plan.treatments:

@@ -184,6 +184,9 @@ def verdict_ending(
         margin = percent(matters) if described.scale == "log" else share_points(matters)
         small = ", a certain difference but smaller than what matters" if certain else ""
         return f": equivalent within {margin}{small}"
+    if verdict == "not worse":
+        margin = percent(matters) if described.scale == "log" else share_points(matters)
+        return f": not worse by {margin} or more"
     if verdict == "undecided":
         return f": undecided{'; ' + planned if planned else ''}"
     return f": {verdict}"

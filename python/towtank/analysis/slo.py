@@ -8,7 +8,7 @@ import pandas as pd
 
 from towtank.analysis.model import Quantity, RunSummary, TreatmentSummary
 from towtank.design.plan import Plan
-from towtank.variables import Variable, variable
+from towtank.variables import Variable
 
 COLUMNS = ("treatment_id", "variable", "bound", "value", "held", "runs_held", "runs", "worst", "reason")
 
@@ -40,7 +40,7 @@ def slo_table(
     summaries = {t.treatment_id: t for t in treatments}
     for treatment in plan.treatments:
         for name, bound in treatment.spec.slo.items():
-            described = variable(name)
+            described = plan.experiment.variable(name)
             quantities = [run.values[name] for run in runs.get(treatment.id, ())]
             kept = [holds(described, q, bound) for q in quantities]
             judged = [k for k in kept if k is not None]

@@ -84,6 +84,7 @@ def summarise_run(
     wanted: Iterable[str] = (),
     step_limits_s: Mapping[str, float] | None = None,
     rises_s: Sequence[float] = (),
+    own: Mapping[str, Quantity] | None = None,
 ) -> RunData:
     """Summarise one run from its count tables.
 
@@ -96,6 +97,8 @@ def summarise_run(
         Step → its own timeout; without, the longest of the run.
     rises_s : sequence of float, optional
         When the intended load rises, ascending.
+    own : mapping, optional
+        Values of the response variables that the experiment declares (`own_values`).
 
     Returns
     -------
@@ -104,16 +107,18 @@ def summarise_run(
     """
     record = folder.record
     of_faults = FAULT_VARIABLES if record.faults else ()
-    names = dict.fromkeys((*STANDARD_VARIABLES, *of_faults, *wanted))
+    declared = own or {}
+    names = dict.fromkeys(n for n in (*STANDARD_VARIABLES, *of_faults, *wanted) if n not in declared)
     counts, totals, observed = _read(folder)
     samples = observed.samples
     if record.window is None or counts is None or totals is None:
         reason = record.failure or "the run ended before its load was recorded"
-        return _without_load(record, names, reason=reason, observed=observed)
+        return _without_load(record, names, declared, reason=reason, observed=observed)
     window_s = (record.window.end_us - record.window.start_us) * MICROSECOND_S
     latency = counts.distribution(counts.in_window)
     if latency.n == 0:
-        return _without_load(record, names, reason="no requests in the measured window", observed=observed)
+        reason = "no requests in the measured window"
+        return _without_load(record, names, declared, reason=reason, observed=observed)
     limit_s = record.timeout_us * MICROSECOND_S
     values = _rates(record.window, totals)
     values |= {
@@ -151,7 +156,8 @@ def summarise_run(
         for index, step in enumerate(counts.steps)
         if (part := counts.distribution(counts.in_window & (counts.step == index))).n
     )
-    summary = _summary(record, {name: values[name] for name in names}, totals, window_s, latency.n)
+    said = {name: values[name] for name in names} | declared
+    summary = _summary(record, said, totals, window_s, latency.n)
     usage = observed.usage(record.window)
     return RunData(
         record,
@@ -283,7 +289,14 @@ def _collapsed(record: RunRecord) -> Quantity:
     return Quantity(1.0 if record.verdicts.system == "collapsed" else 0.0)
 
 
-def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, observed: _Observed) -> RunData:
+def _without_load(
+    record: RunRecord,
+    names: Iterable[str],
+    own: Mapping[str, Quantity],
+    *,
+    reason: str,
+    observed: _Observed,
+) -> RunData:
     """A run without requests.
 
     When the system collapsed before the load came, nothing was answered: its latency ranks above every success and
@@ -301,7 +314,7 @@ def _without_load(record: RunRecord, names: Iterable[str], *, reason: str, obser
             elif described.percentile is not None and not described.successes_only:
                 values[name] = Quantity(record.timeout_us * MICROSECOND_S, above=True, reason=reason)
     values["collapsed"] = collapse
-    summary = _summary(record, values, None, 0.0, 0)
+    summary = _summary(record, values | own, None, 0.0, 0)
     nothing = Distribution.of([])
     return RunData(
         record,
@@ -341,6 +354,7 @@ def _summary(
         values=values,
         outcomes=totals.by_outcome() if totals else {},
         statuses=totals.by_status() if totals else {},
+        answers=totals.by_answer() if totals else {},
         instances=totals.by_instance() if totals else {},
         window_s=window_s,
         due=due,

@@ -228,6 +228,19 @@ class Totals:
             found[str(status) if status else "none"] = number
         return found
 
+    def by_answer(self) -> dict[str, int]:
+        """Requests of the window by status code; where there was none, "timeout" or the name of the outcome."""
+        found: dict[str, int] = {}
+        for code in np.unique(self.outcome[self.in_window]):
+            outcome = self.outcomes[code] if code >= 0 else "unknown"
+            kind = "timeout" if outcome.startswith("timeout") else outcome
+            rows = self.in_window & (self.outcome == code)
+            for status in np.unique(self.status[rows]):
+                name = str(status) if status else kind
+                number = int(self.count[rows & (self.status == status)].sum())
+                found[name] = found.get(name, 0) + number
+        return found
+
     def _by(self, codes: npt.NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
         used = self.in_window & (codes >= 0)
         sums = np.bincount(codes[used], weights=self.count[used], minlength=len(names))

@@ -9,12 +9,13 @@ from towtank import design, store
 from towtank.analysis import contrasts
 from towtank.analysis import final_blocks as stein_blocks
 from towtank.analysis.model import Quantity
+from towtank.analysis.own_values import own_values
 from towtank.analysis.summaries import summarise_run
 from towtank.campaign.resume import usable
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
 from towtank.store import Results
-from towtank.variables import variable
+from towtank.variables import Variable
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,17 @@ def final_blocks(results: Results, plan: Plan) -> Decision:
     rule = plan.experiment.repetitions
     if not isinstance(rule, Adaptive):
         raise TypeError(f"repetitions are {rule!r}: there is no pilot")
-    values = _pilot_values(results, rule)
+    values = _pilot_values(results, plan, rule)
     needed, reason = rule.at_least, "the pilot is precise enough"
     for name, half_width in rule.until.items():
         for contrast in contrasts(plan):
-            differences = _differences(name, values, contrast.treatment.id, contrast.baseline.id)
+            described = plan.experiment.variable(name)
+            differences = _differences(described, values, contrast.treatment.id, contrast.baseline.id)
             label = f"{name} of {contrast.treatment.label} against {contrast.baseline.label}"
             if differences is None:
                 asked, why = rule.at_most, f"{label} cannot be reckoned with in the pilot"
             else:
-                relative = variable(name).scale == "log"
+                relative = described.scale == "log"
                 asked = stein_blocks(
                     differences, half_width, _confidence(plan), rule.at_least, rule.at_most, relative=relative
                 )
@@ -78,13 +80,14 @@ def _confidence(plan: Plan) -> float:
     return 1 - (1 - answer.confidence) / claims
 
 
-def _pilot_values(results: Results, rule: Adaptive) -> dict[tuple[str, str], dict[int, Quantity]]:
+def _pilot_values(results: Results, plan: Plan, rule: Adaptive) -> dict[tuple[str, str], dict[int, Quantity]]:
     """(variable, treatment) → block → value, of runs that the instrument did not spoil."""
     found: dict[tuple[str, str], dict[int, Quantity]] = {}
     for run in results.runs("complete"):
         if run.record.block > rule.at_least or not usable(run):
             continue
-        summary = summarise_run(run, wanted=tuple(rule.until)).summary
+        own = own_values(results, run, plan)
+        summary = summarise_run(run, wanted=tuple(rule.until), own=own).summary
         for name in rule.until:
             if name in summary.values:
                 found.setdefault((name, run.record.treatment_id), {})[run.record.block] = summary.values[name]
@@ -92,16 +95,16 @@ def _pilot_values(results: Results, rule: Adaptive) -> dict[tuple[str, str], dic
 
 
 def _differences(
-    name: str, values: dict[tuple[str, str], dict[int, Quantity]], treatment: str, baseline: str
+    described: Variable, values: dict[tuple[str, str], dict[int, Quantity]], treatment: str, baseline: str
 ) -> list[float] | None:
     """Differences within complete blocks on the variable's scale; None when they cannot be reckoned with."""
-    ours, theirs = values.get((name, treatment), {}), values.get((name, baseline), {})
+    ours, theirs = values.get((described.name, treatment), {}), values.get((described.name, baseline), {})
     found: list[float] = []
     for block in sorted(ours.keys() & theirs.keys()):
         a, b = ours[block], theirs[block]
         if a.value is None or b.value is None or a.above or b.above:
             return None
-        if variable(name).scale == "difference":
+        if described.scale == "difference":
             found.append(a.value - b.value)
         elif a.value > 0 and b.value > 0:
             found.append(math.log(a.value / b.value))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from towtank.cli.expression_check import check_expressions
 from towtank.design.journey_shape import requests_in
 from towtank.design.problems import Place
 from towtank.design.treatment import Drivable
@@ -31,7 +32,7 @@ _RENAMED = {"size_bytes": "size"}
 
 
 def checked_plan(file: Path, *, profile: str | None, overrides: Mapping[str, str]) -> tuple[Plan, str | None]:
-    """Read an experiment file and check it, its journeys by the engine: all that is wrong is said at once.
+    """Read an experiment file and check it, journeys by the engine, SQL by the database: all problems at once.
 
     Returns
     -------
@@ -47,6 +48,7 @@ def checked_plan(file: Path, *, profile: str | None, overrides: Mapping[str, str
     from towtank.design import read_draft
 
     draft = read_draft(file, profile=profile, overrides=overrides)
+    check_expressions(draft.expressions, draft.problems)
     unchecked: str | None = None
     try:
         for problem in _found(file, draft.drivable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,18 @@ def plan(
     *,
     profile: str | None = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file."),
     values: list[str] = OVERRIDES,
+    power_for: str | None = typer.Option(
+        None,
+        "--power",
+        metavar="X%",
+        help="Say how many repetitions a difference of X % needs, by runs made before.",
+    ),
+    pilot: Path | None = typer.Option(
+        None,
+        "--pilot",
+        metavar="DIR",
+        help="With --power: results to judge by [default: the experiment's own].",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the whole plan as JSON."),
 ) -> None:
     """Show what an experiment would do: runs, order, requests, time, and what it can decide.
@@ -34,33 +47,45 @@ def plan(
     whether they have room for it. Nothing is deployed and nothing is sent.
     """
     from towtank.cli.journey_check import checked_plan
+    from towtank.cli.plan_power import effect_of, lines, read_needs
     from towtank.cli.programs import missing_drivers, missing_for_faults, missing_programs, workers_ahead
     from towtank.design import forecast, power
 
+    if pilot is not None and power_for is None:
+        raise typer.BadParameter("it says what --power judges by; give --power X% too", param_hint="--pilot")
+    effect = effect_of(power_for) if power_for is not None else None
     made, unchecked = checked_plan(file, profile=profile, overrides=read_overrides(values))
     missing = dict.fromkeys(
         (*missing_drivers(file, made), *missing_programs(file, made), *missing_for_faults(made))
     )
     said = (f"`run` would fail on this machine: {one}" for one in missing)
     remarks = (*made.notes, *([unchecked] if unchecked else []), *said, *workers_ahead(file, made))
+    asked = read_needs(file, made, effect=effect, pilot=pilot) if effect is not None else None
     if as_json:
         typer.echo(
-            json.dumps(_data(made, forecast(made), power(made), remarks), indent=2, ensure_ascii=False)
+            json.dumps(
+                {
+                    **_data(made, forecast(made), power(made), remarks),
+                    **({"needs": asdict(asked)} if asked else {}),
+                },
+                indent=2,
+                ensure_ascii=False,
+            )
         )
         return
-    _show(made, forecast(made), power(made), remarks)
+    _show(made, forecast(made), power(made), remarks, lines(asked) if asked else [])
 
 
 def _data(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str, ...]) -> dict[str, object]:
-    from dataclasses import asdict
-
     whole = json.loads(made.to_json())
     whole.pop("files")
     decision = None if decides is None else asdict(decides)
     return {**whole, "notes": list(remarks), "forecast": asdict(takes), "decides": decision}
 
 
-def _show(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str, ...]) -> None:
+def _show(
+    made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str, ...], asked: list[str]
+) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False, emoji=False)
@@ -78,6 +103,8 @@ def _show(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str
     console.print(_totals(made, takes))
     console.print()
     for line in _decision(made, decides):
+        console.print(line)
+    for line in asked:
         console.print(line)
     for remark in remarks:
         console.print(f"note: {remark}")
@@ -194,6 +221,10 @@ def _decision(made: Plan, decides: Power | None) -> list[str]:
     several = len(decides.claims) > 1
     many = f"{len(decides.claims)} claims ({primary}), together {together}, by Holm"
     lines = [f"decides: {many if several else f'1 claim ({primary}), {together}'}"]
+    if answer is not None and answer.claim == "not-worse":
+        lines.append(
+            f"  also shown: not worse by {100 * answer.matters:g} % or more, where the difference is open"
+        )
     alike: dict[tuple[object, ...], list[Claim]] = {}
     for claim in decides.claims:
         key = (claim.method, claim.check, claim.smallest_p, claim.smallest_check_p)

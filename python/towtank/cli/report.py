@@ -23,6 +23,12 @@ def report(  # noqa: PLR0917 - typer hands over options by position
     formats: Annotated[
         str, typer.Option("--format", help="Formats of the figures: svg, png, pdf, with commas between.")
     ] = "svg,png,pdf",
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            "--tables", metavar="DIR", help="Also write every table as a CSV file into this folder."
+        ),
+    ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Also print the table of all runs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the path of the report only.")] = False,
 ) -> None:
@@ -36,6 +42,7 @@ def report(  # noqa: PLR0917 - typer hands over options by position
     from rich.console import Console
 
     from towtank import report as reports
+    from towtank.report.csv_tables import write_tables
     from towtank.report.output import model_of, write_model
     from towtank.store import locate
 
@@ -43,6 +50,7 @@ def report(  # noqa: PLR0917 - typer hands over options by position
     model = model_of(folder)
     wanted = tuple(part for part in formats.split(",") if part.strip())
     written = write_model(model, folder / "report", html_file=html, figures=figures, formats=wanted)
+    listed = write_tables(model, tables) if tables is not None else []
     if markdown:
         sys.stdout.write(reports.markdown.render(model))
         return
@@ -51,6 +59,8 @@ def report(  # noqa: PLR0917 - typer hands over options by position
         typer.echo()
     typer.echo(str(written.html))
     if not quiet:
+        if listed:
+            typer.echo(f"{len(listed)} tables in {tables}")
         if written.figures:
             typer.echo(f"{len(written.figures)} figures in {figures}")
         typer.echo(f"{written.html.stat().st_size / 1e6:.1f} MB; Markdown beside it: {written.markdown.name}")

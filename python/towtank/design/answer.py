@@ -12,7 +12,6 @@ from towtank.design.methods import method
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
 from towtank.design.plan import Plan
-from towtank.variables import variable
 
 MOST_CONTRASTS = 10_000
 """A larger family of claims cannot reach significance, nor be read."""
@@ -148,7 +147,7 @@ def power_of(experiment: ExperimentSpec, answer: Answer, treatments: Sequence[De
     found: list[Claim] = []
     for name in answer.primary:
         for first, second in pairs:
-            chosen = method(experiment, specs[first], specs[second], variable(name))
+            chosen = method(experiment, specs[first], specs[second], experiment.variable(name))
             check_p = adjusted(chosen.smallest_check_p(n))
             found.append(
                 Claim(

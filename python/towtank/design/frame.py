@@ -11,6 +11,7 @@ from towtank.design.factors import Combination, Factor
 from towtank.design.fault_section import check_fault_variables
 from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.operations import Value, as_text
+from towtank.design.own_variables import check_own_names, own_names
 from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.slo import check_variable
 from towtank.design.treatment import SIDE_BY_SIDE, Parts
@@ -86,14 +87,16 @@ def read_frame(root: Mapping, factors: dict[str, Factor], problems: Problems) ->
     answer = root.get("answer")
     driven = root.get("workloads")
     workloads = tuple(driven.entries) if isinstance(driven, Mapping) else ()
+    own = own_names(answer)
     if isinstance(answer, Mapping):
-        _check_variables(answer.get("primary"), "answer.primary", workloads, found)
+        _check_variables(answer.get("primary"), "answer.primary", workloads, found, own)
+        check_own_names(answer.get("variables"), found)
     check_fault_variables(root, found)
     repetitions = root.get("repetitions")
     until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
     if isinstance(until, Mapping):
         for name, entry in until.entries.items():
-            check_variable(name, entry.place, f"repetitions.until.{name}", workloads, found)
+            check_variable(name, entry.place, f"repetitions.until.{name}", workloads, found, own)
     if sure is not None:
         _check_numbers(root, sure, found)
     wrong = [problem.path for problem in found.sorted()]
@@ -120,14 +123,16 @@ def _sure(written: Mapping, found: Problems) -> ExperimentSpec | None:
     return validated(ExperimentSpec, replace(written, entries=kept), (), written.place, Problems())
 
 
-def _check_variables(node: Node | None, path: str, workloads: tuple[str, ...], problems: Problems) -> None:
+def _check_variables(
+    node: Node | None, path: str, workloads: tuple[str, ...], problems: Problems, own: tuple[str, ...]
+) -> None:
     if not isinstance(node, Sequence):
         return
     seen: list[str] = []
     for index, item in enumerate(node.items):
         if not isinstance(item, Scalar):
             continue
-        check_variable(item.text, item.place, f"{path}[{index}]", workloads, problems)
+        check_variable(item.text, item.place, f"{path}[{index}]", workloads, problems, own)
         if item.text in seen:
             problems.add(item.place, f"{path}[{index}]", f"{item.text!r} is listed twice")
         seen.append(item.text)

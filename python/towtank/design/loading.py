@@ -16,6 +16,7 @@ from towtank.design.factors import Factor, combinations, read_factors, treatment
 from towtank.design.frame import check_keys, choose_parts, parts_of, read_frame
 from towtank.design.include import Library
 from towtank.design.order import ordered_runs
+from towtank.design.own_variables import Expression, own_expressions
 from towtank.design.plan import Plan, Treatment
 from towtank.design.problems import Place, Problems
 from towtank.design.profile import check_profiles, with_overrides, with_profile
@@ -38,11 +39,14 @@ class Draft:
         All that were found.
     drivable : tuple of Drivable
         Workloads that are right: what only the engine knows of them can be asked, whatever else is wrong.
+    expressions : tuple of Expression
+        SQL of response variables: what only a database knows of it can be asked.
     """
 
     plan: Plan | None
     problems: Problems
     drivable: tuple[Drivable, ...] = ()
+    expressions: tuple[Expression, ...] = ()
 
     def error(self) -> DesignError:
         """Every problem, sorted by place, as one error."""
@@ -109,15 +113,16 @@ def _draft(path: Path, profile: str | None, overrides: dict[str, str], problems:
     if frame.sure is not None and made.outlines:
         check_design(root, frame.sure, made.outlines, problems, are_deployed=made.are_deployed)
     check_sources(root, made.treatments, problems)
+    expressions = own_expressions(root.get("answer"))
     if frame.spec is None or not made.treatments or problems:
-        return Draft(None, problems, made.drivable)
+        return Draft(None, problems, made.drivable, expressions)
     spec = frame.spec.model_copy(update={"profile": profile, "overrides": overrides})
     blocks = range(1, least_blocks(spec) + 1)
     runs = ordered_runs(made.treatments, order=spec.order, seed=spec.seed, blocks=blocks)
     files = {FILE_NAME: text, **library.files}
     remarks = notes(root, spec, made.treatments)
     plan = Plan(spec, made.treatments, runs, digest(spec, made.treatments), files, remarks)
-    return Draft(plan, problems, made.drivable)
+    return Draft(plan, problems, made.drivable, expressions)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ one `TreatmentSpec`; the frame around all runs is `ExperimentSpec`. Nothing in t
 # ruff: noqa: PLC0414 - the field types belong to towtank.fields; they are part of this module's vocabulary
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -56,8 +57,24 @@ from towtank.fields import Scalar as Scalar
 from towtank.fields import Size as Size
 from towtank.fields import Slug as Slug
 from towtank.fields import Whole as Whole
+from towtank.variables import Variable, own_variable, variable
+
+OwnName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+"""Name of a response variable that an experiment declares."""
 
 # --- what is claimed -------------------------------------------------------------------------------------
+
+
+class OwnVariable(Model):
+    """A response variable of the experiment's own: one number of each run, by an SQL expression over its tables."""
+
+    sql: str = Field(
+        min_length=1,
+        max_length=10_000,
+        description="a SELECT of one number over the views of one run, in the unit that the name ends in: `_s`, "
+        "`_ratio` (0 to 1), `_per_s`, `_bytes`, `_bytes_per_s`, `_cores`; without one, a plain number",
+    )
+    better: Literal["lower", "higher"] = Field(description="which way is better")
 
 
 class Answer(Model):
@@ -72,12 +89,26 @@ class Answer(Model):
     contrasts: Literal["baseline", "all-pairs"] = Field(
         "baseline", description="compare every treatment with the baseline, or every pair of treatments"
     )
+    claim: Literal["difference", "not-worse"] = Field(
+        "difference",
+        description="what a treatment shall be shown: that it differs, or that it is not worse than the baseline by "
+        "more than `matters` (non-inferiority)",
+    )
     matters: Ratio = Field(
         0.05,
         description="the smallest relative difference worth acting on; for shares such as goodput at most one point",
     )
     confidence: Ratio = Field(
         0.95, description="simultaneous confidence of all claims together; from 0.5, below 1"
+    )
+    variables: dict[OwnName, OwnVariable] = Field(
+        {}, description="response variables of the experiment's own, by name; usable in `primary` and `until`"
+    )
+    timeout_as: Whole | None = Field(
+        None,
+        ge=100,
+        le=599,
+        description="status code under which the report's table of status codes counts timeouts, such as 408",
     )
 
 
@@ -290,3 +321,19 @@ class ExperimentSpec(Model):
     )
     profile: str | None = Field(None, description="the profile that was chosen")
     overrides: dict[str, str] = Field({}, description="values given on the command line: key path → YAML")
+
+    @property
+    def own(self) -> Mapping[str, Variable]:
+        """Response variables that the file itself declares."""
+        declared = self.answer.variables if self.answer else {}
+        return {name: own_variable(name, one.better) for name, one in declared.items()}
+
+    def variable(self, name: str) -> Variable:
+        """Look a response variable up, its own ones included.
+
+        Raises
+        ------
+        KeyError
+            Unknown name.
+        """
+        return variable(name, self.own)

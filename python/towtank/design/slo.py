@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 
 from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.tree import Mapping, Node, Scalar
@@ -53,12 +53,24 @@ def read_bound(name: str, value: str) -> float:
     )
 
 
-def check_variable(name: str, place: Place, path: str, workloads: Container[str], problems: Problems) -> bool:
-    """Say a response variable that there is not, or one of a workload that there is not; False then."""
+def check_variable(  # noqa: PLR0917 - every place that names one is checked with the same five
+    name: str,
+    place: Place,
+    path: str,
+    workloads: Container[str],
+    problems: Problems,
+    own: Collection[str] = (),
+) -> bool:
+    """Say a response variable that there is not, or one of a workload that there is not; False then.
+
+    `own` are names that the file itself declares, where these may stand.
+    """
+    if name in own:
+        return True
     try:
         found = variable(name)
     except KeyError:
-        known = known_names()
+        known = (*own, *known_names())
         problems.add(
             place,
             path,

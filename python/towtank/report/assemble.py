@@ -64,6 +64,7 @@ def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
         _evidence(analysis, names, drawn),
         _threats(analysis),
         _exploratory(analysis, names, drawn),
+        _described(analysis, names),
         _repeat(analysis, meta),
         Section("runs-section", "All runs", "Runs", "", (tables.runs(analysis, names),)),
     )
@@ -185,6 +186,18 @@ def _exploratory(analysis: ExperimentAnalysis, names: Names, figures: Figures) -
     ]
     intro = "Read this for ideas, not for answers: none of it was declared before the experiment ran."
     return Section("exploratory-section", "Exploratory", "Exploratory", intro, _only(found))
+
+
+def _described(analysis: ExperimentAnalysis, names: Names) -> Section:
+    found: list[Block | None] = [
+        tables.latencies(analysis, names),
+        tables.volumes(analysis, names),
+        tables.statuses(analysis, names),
+        tables.spreads(analysis, names),
+        tables.normality(analysis, names),
+    ]
+    intro = "The same runs in the forms that studies publish. They describe; what can be claimed is above."
+    return Section("descriptive", "Descriptive tables", "Tables", intro, _only(found))
 
 
 def _only(found: Sequence[Block | None]) -> tuple[Block, ...]:

@@ -9,6 +9,8 @@ from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
 from towtank.report.model import Style
 from towtank.report.style import DASHES, SERIES_LIGHT
 from towtank.report.text import clean, shorten
+from towtank.report.values import known
+from towtank.variables import Variable
 
 COUNTED = ("valid", "suspect")
 """Instrument verdicts of runs that enter numbers and figures."""
@@ -62,12 +64,17 @@ class Names:
         self.all: tuple[Named, ...] = tuple(named)
         self.by_id: dict[str, Named] = {n.id: n for n in named}
         self.legend: tuple[tuple[str, Style], ...] = tuple((name, style_of(i)) for name, i in order.items())
+        self._own = analysis.own
         self.panels: tuple[str, ...] = tuple(dict.fromkeys(n.panel for n in named))
 
     def __getitem__(self, treatment_id: str) -> Named:
         return self.by_id.get(treatment_id) or Named(
             treatment_id, clean(treatment_id), shorten(clean(treatment_id), FIGURE_LABEL), "", "", style_of(0)
         )
+
+    def variable(self, name: str) -> Variable:
+        """Look a response variable up, those that the experiment declares included."""
+        return self._own.get(name) or known(name)
 
     def label(self, treatment_id: str) -> str:
         """Return the full label of a treatment."""

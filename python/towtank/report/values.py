@@ -8,7 +8,7 @@ from towtank.analysis.model import Comparison, Estimate, ExperimentAnalysis, Qua
 from towtank.report.model import Cell, Tone
 from towtank.report.text import clean
 from towtank.units import format_bytes, format_duration, format_number
-from towtank.variables import Variable, variable
+from towtank.variables import Variable, own_variable, variable
 
 NOTHING = "–"
 MINUS = "\u2212"
@@ -16,17 +16,22 @@ VERDICT_TONE: dict[str, Tone] = {
     "better": "good",
     "worse": "bad",
     "equivalent": "same",
+    "not worse": "good",
     "undecided": "unsure",
 }
-VERDICT_SIGN = {"better": "✓", "worse": "✗", "equivalent": "≈", "undecided": "?"}
+VERDICT_SIGN = {"better": "✓", "worse": "✗", "equivalent": "≈", "not worse": "≥", "undecided": "?"}
 
 
 def known(name: str) -> Variable:
-    """Look a response variable up; one that this version does not know is shown as a plain number."""
+    """Look a response variable up by its name alone: enough to show a value of it.
+
+    One of the experiment's own has the unit that its name ends in; `naming.Names.variable` also knows which way is
+    better.
+    """
     try:
         return variable(name)
     except KeyError:
-        return Variable(name, "count", better="lower", title=name, explanation="")
+        return own_variable(name, "lower")
 
 
 def show(var: Variable, value: float, *, digits: int = 3) -> str:

@@ -159,6 +159,21 @@ class Database:
             raise self._explain(error) from error
         return Rows(reader, cursor, self._explain)
 
+    def describe(self, sql: str) -> list[tuple[str, str]]:
+        """Columns of the answer to a reading statement, as (name, SQL type); it is bound and not run.
+
+        Raises
+        ------
+        QueryError
+            As `query` has it.
+        """
+        check_reads_only(self._connection, sql)
+        try:
+            relation = self._connection.cursor().sql(sql)
+            return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+        except (duckdb.Error, RuntimeError) as error:
+            raise _explain(error, self.results.path) from error
+
     def columns(self, view: str) -> dict[str, str]:
         """Column → SQL type of a view."""
         return {

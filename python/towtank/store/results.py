@@ -157,6 +157,10 @@ class Results:
             ]
         return sorted(chosen, key=lambda r: (r.record.block, r.record.position, r.record.attempt))
 
+    def only(self, run: RunFolder) -> Results:
+        """The same folder as if it held nothing but one attempt."""
+        return Results(self.layout, [], [run])
+
     def attempts(self, planned_id: str) -> list[RunFolder]:
         """All attempts of a planned run, oldest first."""
         return [r for r in self.runs("all") if r.record.planned_id == planned_id]

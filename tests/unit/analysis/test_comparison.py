@@ -134,6 +134,39 @@ def test_swapping_sides_mirrors_the_verdict():
     assert ab.estimate == pytest.approx(1 / ba.estimate)
 
 
+def test_not_worse_is_claimed_only_where_it_is_declared():
+    """An interval from −20 % to +3 %: nothing is certain of the difference, but it is not 5 % worse."""
+    base = np.ones(8)
+    other = np.exp(np.array([0.1, -0.12, -0.3, 0.01, -0.25, 0.08, -0.1, -0.2]) - 0.01)
+    found = one_verdict(make_plan(), other, base)
+    assert found.verdict == "undecided"
+    assert found.high < 1.05
+    shown = one_verdict(make_plan(claim="not-worse"), other, base)
+    assert shown.verdict == "not worse"
+    assert shown.sentence.endswith(": not worse by 5 % or more.")
+    assert (shown.low, shown.high) == (found.low, found.high)
+    assert one_verdict(make_plan(claim="not-worse"), base, other).verdict == "undecided"
+    # For a variable of which more is better it is the other end.
+    higher = make_plan(claim="not-worse", primary=["throughput"])
+    assert one_verdict(higher, base, other, name="throughput").verdict == "not worse"
+    assert one_verdict(higher, other, base, name="throughput").verdict == "undecided"
+
+
+def test_a_declared_direction_changes_no_other_verdict():
+    base = noise(1, 0.05)
+    for other in (noise(2, 0.05) * 0.7, noise(2, 0.05) * 1.4, base * noise(3, 0.001)):
+        plain = one_verdict(make_plan(), other, base)
+        assert plain.verdict != "undecided"
+        assert one_verdict(make_plan(claim="not-worse"), other, base).verdict == plain.verdict
+
+
+def test_failures_are_never_called_not_worse():
+    plan = make_plan(claim="not-worse")
+    values = {"p95": {"one": series(np.ones(8)), "two": series(np.ones(8))}}
+    values["p95"]["two"][3] = Quantity(5.0, above=True)
+    assert compare(plan, values)[0].verdict == "undecided"
+
+
 def test_goodput_guard_refuses_to_rank_by_successes():
     base = noise(1, 0.05)
     plan = make_plan(primary=["p95_ok"])

@@ -154,15 +154,27 @@ def test_steps_of_the_journey():
 
 def test_analysis_of_variance():
     frame = pd.DataFrame(
-        [("p95", "deployment", 1.0, 2.0, 12.3, 0.004, 0.6), ("p95", "residual", 7.0, 1.0, None, None, 0.4)],
-        columns=["variable", "term", "df", "sum_sq", "f", "p", "share"],
+        [
+            ("p95", "deployment", 1.0, 2.0, 12.3, 0.004, 0.006, 0.6, "between deployments", ""),
+            ("p95", "rest", 7.0, 1.0, None, None, None, 0.4, "between deployments", ""),
+        ],
+        columns=["variable", "term", "df", "sum_sq", "f", "p", "p_permutation", "share", "stratum", "reason"],
     )
     table = next(
         t
         for t in report.build(replace(sample_analysis(), factorial=frame), figures=False).tables
         if t.id == "factorial"
     )
-    assert [c.text for c in table.rows[0]] == ["p95 latency", "deployment", "1", "12.3", "0.004", "60 %"]
+    assert [c.text for c in table.rows[0]] == [
+        "p95 latency",
+        "deployment",
+        "1",
+        "12.3",
+        "0.004",
+        "0.006",
+        "60 %",
+    ]
+    assert table.rows[0][1].detail == "between deployments"
     assert table.rows[1][3].note == "no test for this term"
 
 

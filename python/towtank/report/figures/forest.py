@@ -8,9 +8,9 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from towtank.analysis.comparison import share_margin
 from towtank.analysis.model import Comparison
 from towtank.analysis.sentences import share_points
+from towtank.analysis.verdicts import share_margin
 from towtank.report.figures import base
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.model import Figure
@@ -188,7 +188,7 @@ def _row_labels(comparisons: list[Comparison], names: Names) -> list[str]:
     several = len({c.baseline_id for c in comparisons}) > 1
     labels = []
     for c in comparisons:
-        var = known(c.variable)
+        var = names.variable(c.variable)
         label = f"{var.title} {'↓' if var.lower_is_better else '↑'} · {names[c.treatment_id].short}"
         labels.append(f"{label} ÷ {names[c.baseline_id].short}" if several else label)
     return labels

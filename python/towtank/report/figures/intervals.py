@@ -78,7 +78,7 @@ def _panel(
     width: int,
     labels: bool,
 ) -> Chart:
-    var = known(name)
+    var = names.variable(name)
     kind: Literal["log", "linear"] = "log" if _logarithmic(var, domain) else "linear"
     scale = alt.Scale(
         type=kind, domain=list(domain), nice=False, clamp=True, zero=alt.Undefined if kind == "log" else False

@@ -5,6 +5,8 @@ from towtank.report.tables.clusters import pod_starts, pods, usage
 from towtank.report.tables.generators import generators
 from towtank.report.tables.hops import hops
 from towtank.report.tables.logs import logs
+from towtank.report.tables.normality import normality
+from towtank.report.tables.published import latencies, spreads, statuses, volumes
 from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
 
@@ -15,14 +17,19 @@ __all__ = [
     "generators",
     "hops",
     "instances",
+    "latencies",
     "latency",
     "logs",
+    "normality",
     "outcomes",
     "pod_starts",
     "pods",
     "runs",
     "service_levels",
+    "spreads",
+    "statuses",
     "steps",
     "treatments",
     "usage",
+    "volumes",
 ]

@@ -82,7 +82,7 @@ def _repeated(comparisons: tuple[Comparison, ...]) -> set[str]:
 
 
 def _claim(c: Comparison, names: Names, *, confirmatory: bool) -> tuple[Cell, ...]:
-    named, var = names[c.treatment_id], known(c.variable)
+    named, var = names[c.treatment_id], names.variable(c.variable)
     able, interval = c.estimate is not None, effect_interval(c)
     row = [
         Cell(named.label, detail=f"against {names.label(c.baseline_id)}", style=named.style),
@@ -177,14 +177,17 @@ def factorial(analysis: ExperimentAnalysis) -> Table | None:
         return None
     rows = []
     for record in frame.to_dict(orient="records"):
-        p, f, part = (_number(record.get(k)) for k in ("p", "f", "share"))
+        p, f, part, check = (_number(record.get(k)) for k in ("p", "f", "share", "p_permutation"))
+        why = str(record.get("reason") or "") or "no test for this term"
+        stratum = str(record.get("stratum") or "")
         rows.append(
             (
                 Cell(clean(known(str(record["variable"])).title)),
-                Cell(clean(record["term"])),
+                Cell(clean(record["term"]), detail=clean(stratum)),
                 Cell(format_number(_number(record.get("df")) or 0.0)),
-                Cell(format_number(f), sort=f) if f is not None else nothing("no test for this term"),
-                Cell(p_value(p), sort=p) if p is not None else nothing("no test for this term"),
+                Cell(format_number(f), sort=f) if f is not None else nothing(why),
+                Cell(p_value(p), sort=p) if p is not None else nothing(why),
+                Cell(p_value(check), sort=check) if check is not None else nothing(why),
                 Cell(share(part), sort=part) if part is not None else nothing("not known"),
             )
         )
@@ -194,9 +197,13 @@ def factorial(analysis: ExperimentAnalysis) -> Table | None:
         Column("df", numeric=True),
         Column("F", numeric=True),
         Column("p", numeric=True),
+        Column("p, permuted", numeric=True, explanation="Freedman–Lane's permutation test, a check"),
         Column("Share of variation", numeric=True, explanation="sum of squares ÷ total"),
     )
-    remark = "Analysis of variance on the scale of comparison (logs for ratios), with blocks as a term."
+    remark = (
+        "Analysis of variance on the scale of comparison (logs for ratios), with blocks as a term. Where runs share a "
+        "deployment, factors that change with it are held against the variation between deployments."
+    )
     return Table("factorial", "Which factor moves what (exploratory)", columns, tuple(rows), remark)
 
 

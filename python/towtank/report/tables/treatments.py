@@ -24,7 +24,7 @@ MAX_CODES = 8
 
 def treatments(analysis: ExperimentAnalysis, names: Names) -> Table:
     """One row per treatment: load, goodput, resources, collapses and runs."""
-    variables = [v for v in LOAD if _present(analysis, v)]
+    variables = [v for v in (*LOAD, *analysis.own) if _present(analysis, v)]
     columns = (
         Column("Treatment"),
         *(column(v) for v in variables),

@@ -1,0 +1,226 @@
+"""What changed within a run while its load did not: shifts of p95, what else happened then, and too short a warm-up."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from towtank.analysis.model import Finding
+from towtank.analysis.steadiness import level_changes, mser5
+from towtank.design.foreign import ForeignLoad
+from towtank.design.load_shape import pieces
+from towtank.design.plan import Plan, Treatment
+from towtank.store.run_record import RunRecord
+from towtank.units import format_duration, format_number
+
+FACTOR = 1.5
+"""Smallest ratio of two levels that is worth a word."""
+BEFORE_S, AFTER_S = 10.0, 2.0
+"""An event this long before a shift, or this soon after its bin, is named beside it."""
+WORTH = 0.05
+"""Relative difference from the rest of the run below which a longer warm-up changes nothing that matters."""
+MOST_TOLD = 5
+"""Shifts that are told one by one."""
+_OF_THE_INSTRUMENT = frozenset({
+    "not_observable", "not_read", "damaged_lines", "source_failed", "source_recovered",
+})  # fmt: skip
+"""Events of telemetry itself: no cause of anything in the system."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A lasting change of p95 within a run at a constant load.
+
+    Parameters
+    ----------
+    run_id, treatment_id : str
+    t_s : float
+        On the run clock, as exactly as the bins are wide.
+    ratio : float
+        Level after ÷ level before.
+    beside : str
+        What happened then, with its distance in time; empty when nothing is known.
+    """
+
+    run_id: str
+    treatment_id: str
+    t_s: float
+    ratio: float
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """What is kept of one run.
+
+    Parameters
+    ----------
+    run_id, treatment_id : str
+    warmup_s : float
+        As it was declared.
+    advised_s : float or None
+        By MSER-5; None where the load is not constant, the run too short, or not seen to become steady.
+    shifts : tuple of Shift
+    """
+
+    run_id: str
+    treatment_id: str
+    warmup_s: float
+    advised_s: float | None
+    shifts: tuple[Shift, ...]
+
+
+def constant_stretches(treatment: Treatment) -> tuple[tuple[float, float], ...]:
+    """Stretches in which the load of all workloads together stays at one level, as (start, end) in seconds."""
+    edges, level = {0.0}, []
+    for workload in treatment.spec.workloads.values():
+        if isinstance(workload.load, ForeignLoad):
+            return ()
+        at_s, known = 0.0, []
+        for piece in pieces(workload.load):
+            end_s = at_s + piece.duration_s
+            known.append((at_s, end_s, piece.wave is None and piece.start == piece.end, piece.start))
+            edges.add(end_s)
+            at_s = end_s
+        level.append(known)
+    ordered = sorted(edges)
+    found: list[tuple[float, float, list[float | None]]] = []
+    for start, end in itertools.pairwise(ordered):
+        heights = [
+            next((h if flat else None for a, b, flat, h in known if a <= start < b), 0.0) for known in level
+        ]
+        if any(height is None for height in heights):
+            continue
+        if found and found[-1][1] == start and found[-1][2] == heights:
+            found[-1] = (found[-1][0], end, heights)
+        else:
+            found.append((start, end, heights))
+    return tuple((start, end) for start, end, _ in found)
+
+
+def of_run(
+    record: RunRecord, series: pd.DataFrame, events: pa.Table, stretches: Sequence[tuple[float, float]]
+) -> Steadiness | None:
+    """Look at the p95 of one run, bin by bin; None where it has no window or no series.
+
+    A stretch with a bin whose percentile falls among failures is left out: it has no level.
+    """
+    if record.window is None or series.empty:
+        return None
+    warmup_s = record.window.start_us / 1e6
+    ordered = series.sort_values("t_s")
+    times = ordered["t_s"].to_numpy(dtype=float)
+    values = ordered["p95_s"].to_numpy(dtype=float)
+    bin_s = float(ordered["bin_s"].iloc[0])
+    shifts: list[Shift] = []
+    for start, end in stretches:
+        inside = (times >= max(start, warmup_s)) & (times + bin_s <= end + 1e-9)
+        level = values[inside]
+        if level.size and np.all(np.isfinite(level)) and np.all(level > 0):
+            shifts += _shifts(record, times[inside], np.log(level), bin_s, events)
+    whole = (times + bin_s <= stretches[0][1] + 1e-9) if stretches else np.zeros(times.size, dtype=bool)
+    steady = bool(stretches) and stretches[0][0] == 0.0 and stretches[0][1] > warmup_s
+    usable = steady and bool(np.all(np.isfinite(values[whole])))
+    left_out = mser5(values[whole]) if usable else None
+    advised = None if left_out is None else _worth(times, values, left_out * bin_s, warmup_s)
+    return Steadiness(record.run_id, record.treatment_id, warmup_s, advised, tuple(shifts))
+
+
+def _worth(times: np.ndarray, values: np.ndarray, advised_s: float, warmup_s: float) -> float:
+    """The advice, where what it would leave out beyond the warm-up differs from the rest; else the warm-up as it is.
+
+    MSER-5 also cuts a little off a series that is steady from its beginning.
+    """
+    cut, rest = (times >= warmup_s) & (times < advised_s), times >= max(advised_s, warmup_s)
+    if not cut.any() or abs(math.log(float(values[cut].mean() / values[rest].mean()))) < math.log1p(WORTH):
+        return min(advised_s, warmup_s)
+    return advised_s
+
+
+def _shifts(
+    record: RunRecord, times: np.ndarray, logs: np.ndarray, bin_s: float, events: pa.Table
+) -> Iterator[Shift]:
+    for change in level_changes(logs):
+        ratio = math.exp(change.after - change.before)
+        if max(ratio, 1 / ratio) >= FACTOR:
+            t_s = float(times[change.index])
+            yield Shift(record.run_id, record.treatment_id, t_s, ratio, _beside(events, t_s, bin_s))
+
+
+def _beside(events: pa.Table, t_s: float, bin_s: float) -> str:
+    """The event that is nearest to a shift, in words; one before it is preferred to one after."""
+    found = [
+        row
+        for row in events.select(["t_us", "source", "kind", "instance", "message"]).to_pylist()
+        if row["kind"] not in _OF_THE_INSTRUMENT
+        and t_s - BEFORE_S <= row["t_us"] / 1e6 <= t_s + bin_s + AFTER_S
+    ]
+    if not found:
+        return ""
+    nearest = min(found, key=lambda row: (row["t_us"] / 1e6 > t_s + bin_s, abs(t_s - row["t_us"] / 1e6)))
+    gap = t_s - nearest["t_us"] / 1e6
+    when = "at the same time as" if abs(gap) < bin_s else f"{format_duration(abs(gap), digits=2)} "
+    when += "" if abs(gap) < bin_s else ("after" if gap > 0 else "before")
+    what = nearest["message"] or " ".join(
+        filter(None, (nearest["instance"], nearest["kind"].replace("_", " ")))
+    )
+    return f"{when}: {what} ({nearest['source']})"
+
+
+def shift_findings(plan: Plan, runs: Sequence[Steadiness]) -> Iterator[Finding]:
+    """Tell of shifts while the load was constant, and of warm-ups that are too short by MSER-5."""
+    labels = {t.id: t.label for t in plan.treatments}
+    shifts = sorted((s for run in runs for s in run.shifts), key=lambda s: -abs(math.log(s.ratio)))
+    if shifts:
+        told = "; ".join(_told(shift) for shift in shifts[:MOST_TOLD])
+        more = f"; and {len(shifts) - MOST_TOLD} more" if len(shifts) > MOST_TOLD else ""
+        yield Finding(
+            "level_shift",
+            "warning",
+            f"p95 changed while the load was constant: {told}{more}.",
+            "Look at the time series and the logs of these runs. A shift belongs to the system and stays in the "
+            "numbers; one that only some runs have is why they scatter.",
+            tuple(dict.fromkeys(shift.run_id for shift in shifts)),
+        )
+    yield from _warmups(labels, runs)
+
+
+def _told(shift: Shift) -> str:
+    times = shift.ratio if shift.ratio > 1 else 1 / shift.ratio
+    word = "rose" if shift.ratio > 1 else "fell"
+    beside = f", {shift.beside}" if shift.beside else ""
+    return f"in {shift.run_id} it {word} {format_number(times, digits=2)}-fold at {shift.t_s:g} s{beside}"
+
+
+def _warmups(labels: Mapping[str, str], runs: Sequence[Steadiness]) -> Iterator[Finding]:
+    """One finding for all treatments: the warm-up has to be the same in all of them."""
+    late: dict[str, list[Steadiness]] = defaultdict(list)
+    judged: dict[str, int] = defaultdict(int)
+    for run in runs:
+        if run.advised_s is not None:
+            judged[run.treatment_id] += 1
+            if run.advised_s > run.warmup_s:
+                late[run.treatment_id].append(run)
+    many = {t: of for t, of in late.items() if 2 * len(of) > judged[t]}
+    if not many:
+        return
+    longest = max(run.advised_s or 0.0 for of in many.values() for run in of)
+    told = "; ".join(
+        f"{labels.get(t, t)} in {len(of)} of {judged[t]} runs, up to {max(r.advised_s or 0.0 for r in of):g} s"
+        for t, of in many.items()
+    )
+    declared = max(run.warmup_s for of in many.values() for run in of)
+    yield Finding(
+        "warmup_short",
+        "warning",
+        f"p95 is steady only after the warm-up of {declared:g} s, by MSER-5: {told}.",
+        f"Nothing was cut. Declare `warmup: {math.ceil(longest):g}s` or more, the same for all treatments, and repeat.",
+        tuple(run.run_id for of in many.values() for run in of),
+    )
