@@ -223,8 +223,8 @@ def _responses(
         )
         for factor in factors
     }
-    block, plot = (np.array([row[i] for row in rows], dtype=np.int64) for i in (1, 2))
-    return _Runs(y, codes, block, plot)
+    blocks, deployments = (np.array([row[i] for row in rows], dtype=np.int64) for i in (1, 2))
+    return _Runs(y, codes, blocks, deployments)
 
 
 def _readable(row: Row) -> str:

@@ -156,7 +156,7 @@ def summarise_run(
         for index, step in enumerate(counts.steps)
         if (part := counts.distribution(counts.in_window & (counts.step == index))).n
     )
-    said = {name: values[name] for name in names} | declared
+    said = {**{name: values[name] for name in names}, **declared}
     summary = _summary(record, said, totals, window_s, latency.n)
     usage = observed.usage(record.window)
     return RunData(
@@ -314,7 +314,7 @@ def _without_load(
             elif described.percentile is not None and not described.successes_only:
                 values[name] = Quantity(record.timeout_us * MICROSECOND_S, above=True, reason=reason)
     values["collapsed"] = collapse
-    summary = _summary(record, values | own, None, 0.0, 0)
+    summary = _summary(record, {**values, **own}, None, 0.0, 0)
     nothing = Distribution.of([])
     return RunData(
         record,

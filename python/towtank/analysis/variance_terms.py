@@ -155,7 +155,8 @@ def _joined(codes: Codes, term: tuple[str, ...]) -> IntArray:
 
 
 def _indicators(codes: IntArray) -> FloatArray:
-    return (codes[:, None] == np.unique(codes)[None, :]).astype(np.float64)
+    columns: FloatArray = (codes[:, None] == np.unique(codes)[None, :]).astype(np.float64)
+    return columns
 
 
 def _basis(parts: Sequence[FloatArray]) -> FloatArray:

@@ -90,7 +90,7 @@ def volumes(analysis: ExperimentAnalysis, names: Names) -> Table:
     baselines = _baselines(analysis)
     numbers = {t.treatment_id: _volume(t) for t in analysis.treatments}
     var = names.variable("goodput")
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for t in analysis.treatments:
         mine, base = numbers[t.treatment_id], numbers.get(baselines.get(t.treatment_id, ""))
         blocks = _blocks(analysis)
