@@ -65,7 +65,7 @@ def test_final_blocks_refuses_nonsense(arguments, message):
 
 
 def test_power_is_that_of_published_tables():
-    """Cohen's d = 0.5 at 5 %: 34 pairs, or 64 runs a side, reach 80 % (Cohen 1988; R: 33.4, 63.8; power with strict = TRUE)."""
+    """Cohen's d = 0.5 at 5 %: 34 pairs, or 64 runs a side, reach 80 % (Cohen 1988; R: 33.4, 63.8)."""
     assert blocks_to_resolve(1.0, difference=0.5, confidence=0.95) == 34
     # Of two samples with s = 1 each a difference has sd √2.
     assert blocks_to_resolve(2**0.5, difference=0.5, confidence=0.95, samples=2) == 64
