@@ -5,7 +5,7 @@ from __future__ import annotations
 from towtank.analysis.model import Quantity
 from towtank.design.plan import Plan
 from towtank.store import Results
-from towtank.store.results import RunFolder
+from towtank.store.run_folder import RunFolder
 
 
 def own_values(results: Results, run: RunFolder, plan: Plan) -> dict[str, Quantity]:

@@ -17,7 +17,8 @@ from typing import Self
 from towtank.errors import QueryError, ResultsError
 from towtank.store.database import Database
 from towtank.store.layout import ResultsLayout
-from towtank.store.results import Results, RunFolder
+from towtank.store.results import Results
+from towtank.store.run_folder import RunFolder
 from towtank.store.views import VIEWS
 
 MEMORY_BYTES = 512 << 20
