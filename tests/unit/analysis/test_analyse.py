@@ -90,7 +90,7 @@ def test_tables_for_the_report(planted):
     assert set(planted.ecdf["treatment_id"]) == {"one", "two", "three"}
     assert planted.ecdf.groupby("treatment_id").size().max() <= 400
     assert planted.percentiles.query("treatment_id == 'three'")["latency_s"].isna().any()
-    assert [s["name"] for s in planted.stages] == 2 * ["plateau", "spike", "recovery"]
+    assert [s["name"] for s in planted.stages] == 3 * ["plateau", "spike", "recovery"]
     assert planted.stages[1] == {
         "treatment_id": planted.treatments[0].treatment_id,
         "workload": "shop",
