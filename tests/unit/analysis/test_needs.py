@@ -9,8 +9,9 @@ import pytest
 
 from support.make_results import TreatmentModel, make_results
 from support.plans import make_plan
-from towtank.analysis.planning import needs
+from towtank.analysis.planning import Need, Needs, needs
 from towtank.analysis.power import blocks_to_resolve, upper_sd
+from towtank.cli.plan_power import lines
 from towtank.store import Results
 
 SMALL = {"duration_s": 2.0, "rate_per_s": 20.0}
@@ -71,3 +72,17 @@ def test_what_cannot_be_said_says_why(pilot, tmp_path):
     assert "two runs that vary" in claim.reason
     with pytest.raises(ValueError, match="above 0"):
         needs(plan, pilot, effect=0.0)
+
+
+def test_what_is_said_of_them_on_the_terminal():
+    """Enough, the safe side, the scatter and what is planned; a claim that cannot be judged has its reason."""
+    claim = Need("p95", "two", "one", "log", 4, sd=0.2, enough=34, safe=81, power=0.25)
+    said = lines(Needs(effect=0.1, level=0.975, planned=6, claims=(claim,)))
+    assert said[0] == "to find a true difference of 10 % with 80 % power, each interval at 97.5 %:"
+    assert said[1:] == [
+        "  p95, two against one: 34 blocks, 81 blocks on the safe side (scatter 20 % in 4); 6 find it with 25 % power",
+        "  planned are 6 blocks; 81 are on the safe side, so they are too few to be sure",
+    ]
+    silent = Need("cold_p95", "two", "one", "log", 0, reason="the pilot has no runs of two")
+    only = lines(Needs(effect=0.1, level=0.95, planned=90, claims=(silent,)))
+    assert only[1:] == ["  cold_p95, two against one: cannot be said: the pilot has no runs of two"]

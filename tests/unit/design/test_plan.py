@@ -210,6 +210,7 @@ SAME = [
     ("load: {model: open,", "load: {arrivals: uniform, model: open,"),
     ("experiment: small", "# a comment\nexperiment: small"),
     ("repetitions: 3", "repetitions: 3\nprofiles: {p: {repetitions: 9}}"),
+    ("answer: {primary: [p95],", "answer: {timeout_as: 408, primary: [p95],"),
 ]
 DIFFERENT = [
     ("repetitions: 3", "repetitions: 4", ["repetitions: 3 → 4"]),
