@@ -27,6 +27,10 @@ class FakeAgent:
         So many of the first are not kept any more.
     refuses : bool
         Nobody reaches it.
+    most, answers : int
+        Items in one answer; so many such answers until it is lost.
+    clock : dict, optional
+        What it says when it is asked for the time, instead of that.
     """
 
     def __init__(self, ahead_ns: int = 0) -> None:
@@ -36,6 +40,8 @@ class FakeAgent:
         self.refuses = False
         self.life = secrets.token_hex(4)
         self.answer: bytes | None = None
+        self.clock: dict[str, Any] | None = None
+        self.most, self.answers = 1 << 30, 1 << 30
         self._open: list[socket.socket] = []
 
     def read(self, t_ns: int, **values: float) -> None:
@@ -69,13 +75,19 @@ class FakeAgent:
                 say(event="welcome", proof="", life=self.life, containers="cgroup v2")
                 while (asked := self._hear(connection))["do"] != "finish":
                     now_ns = time.monotonic_ns() + self.ahead_ns
-                    if asked["do"] == "clock":
+                    if asked["do"] == "clock" and self.clock is not None:
+                        say(event="clock", **self.clock)
+                    elif asked["do"] == "clock":
                         say(event="clock", sent_ns=asked["sent_ns"], received_ns=now_ns, answered_ns=now_ns)
                     elif self.answer is not None:
                         connection.sendall(self.answer)
+                    elif self.answers == 0:
+                        return
                     else:
+                        self.answers -= 1
                         first = max(asked["after"], self.overrun) + 1
-                        say(event="taken", first=first, newest=len(self.items), items=self.items[first - 1 :])
+                        items = self.items[first - 1 :][: self.most]
+                        say(event="taken", first=first, newest=len(self.items), items=items)
                 say(event="bye")
             except (OSError, struct.error):
                 return

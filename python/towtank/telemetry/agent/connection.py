@@ -20,6 +20,8 @@ QUESTIONS = 8
 """Of so many questions for the time, all answers bound the offset together."""
 _MOST_ANSWERS = 64
 """In one look: more than an agent keeps."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+"""Between attempts to reach one that is lost; the first is made at once, for most have only lost a connection."""
 _METHOD = "exchanges of four timestamps"
 
 
@@ -59,6 +61,11 @@ class Agent:
         self._link: Link | None = None
         self._after = 0
         self._life = ""
+        self._untold = ""
+        self._pause_s = 0.0
+        self._not_before_s = 0.0
+        self._since_s = 0.0
+        self._problem: EngineError | None = None
         self.welcome: Mapping[str, Any] = {}
         self.standing: Mapping[str, Any] = {}
         self.clocks: list[KeptRelation] = []
@@ -73,7 +80,25 @@ class Agent:
         """
         if self._link is not None:
             return
-        link = self._reach()
+        if self._problem is not None and time.monotonic() < self._not_before_s:
+            raise EngineError(self._problem.message, hint=self._problem.hint)
+        try:
+            self._greet(self._reach())
+        except EngineError as error:
+            self._wait_after(error)
+            raise
+
+    def _wait_after(self, problem: EngineError) -> None:
+        """Reach it again later, and later each time: to start one anew costs its machine something."""
+        self._problem = problem
+        self._not_before_s = time.monotonic() + self._pause_s
+        self._pause_s = min(max(_FIRST_PAUSE_S, 2 * self._pause_s), _LONGEST_PAUSE_S)
+
+    def hurry(self) -> None:
+        """Reach it at once, whatever was before."""
+        self._not_before_s = 0.0
+
+    def _greet(self, link: Link) -> None:
         try:
             self.welcome, _ = handshake.greet(link.connection, link.token)
         except EngineError as error:
@@ -83,7 +108,7 @@ class Agent:
                 f"the agent of {self.name}: {error.message}{f': {words}' if words else ''}", hint=error.hint
             ) from error
         link.connection.settimeout(ANSWER_WITHIN_S)
-        self._link = link
+        self._link, self._since_s = link, time.monotonic()
         self.standing = {"kind": link.standing.kind, "where": link.standing.where, **link.standing.facts}
 
     def take(self) -> Taken:
@@ -95,7 +120,7 @@ class Agent:
             It is lost for now; the next look connects anew, and goes on where this one was.
         """
         self.connect()
-        lost = self._meet()
+        self._meet()
         clock = self.clocks[-1]
         items: list[Mapping[str, Any]] = []
         try:
@@ -104,9 +129,9 @@ class Agent:
                 answer = self._ask({"do": "take", "after": self._after}, "taken")
                 first, found = int(answer["first"]), answer["items"]
                 if self._after and first > self._after + 1:
-                    lost = (
-                        lost
-                        or f"{first - self._after - 1} of its items were overrun before they were fetched"
+                    overrun = first - self._after - 1
+                    self._untold = (
+                        self._untold or f"{overrun} of its items were overrun before they were fetched"
                     )
                 items += found
                 self._after = first + len(found) - 1
@@ -119,18 +144,27 @@ class Agent:
                 if isinstance(error, TelemetryError)
                 else f"an answer that makes no sense: {error!r}"
             )
-            raise EngineError(f"the agent of {self.name} is lost: {said}") from error
+            problem = EngineError(f"the agent of {self.name} is lost: {said}")
+            self._wait_after(problem)
+            if not items:  # what came before it was lost is good; the next look says that it is
+                raise problem from error
+        else:
+            if (
+                time.monotonic() - self._since_s > _LONGEST_PAUSE_S
+            ):  # one that comes and goes waits longer each time
+                self._pause_s = 0.0
+        lost, self._untold = self._untold, ""
         return Taken(items, lost, clock)
 
-    def _meet(self) -> str:
+    def _meet(self) -> None:
         """Notice an agent that was started anew: its numbers begin anew, and maybe its clock."""
         life = str(self.welcome.get("life"))
-        lost = "it was started anew; what the one before had not told is lost" if self._life else ""
         if life == self._life:
-            return ""
+            return
+        if self._life:
+            self._untold = "it was started anew; what the one before had not told is lost"
         self._life, self._after = life, 0
         self.clocks.append(KeptRelation(_METHOD, self._measure))
-        return lost
 
     def finish(self) -> None:
         """Relate clocks a last time, and let it go."""
@@ -158,9 +192,11 @@ class Agent:
         sent_ns = time.monotonic_ns()
         answer = self._ask({"do": "clock", "sent_ns": sent_ns}, "clock")
         back_ns = time.monotonic_ns()
-        return OffsetBounds.of_exchange(
-            sent_ns, int(answer["received_ns"]), int(answer["answered_ns"]), back_ns
-        )
+        try:
+            received_ns, answered_ns = int(answer["received_ns"]), int(answer["answered_ns"])
+            return OffsetBounds.of_exchange(sent_ns, received_ns, answered_ns, back_ns)
+        except (KeyError, TypeError, ValueError) as error:
+            raise TelemetryError(f"an answer that makes no sense: {error!r}") from error
 
     def _ask(self, question: Mapping[str, Any], expected: str) -> Mapping[str, Any]:
         """One question and its answer.

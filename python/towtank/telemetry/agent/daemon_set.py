@@ -14,10 +14,12 @@ from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.discovery import NODE
 from towtank.platforms.kubernetes.helper import HelperObjects
+from towtank.platforms.kubernetes.node_journal import is_ready
 from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.platforms.kubernetes.workloads import Workload
 from towtank.telemetry.agent import objects
+from towtank.telemetry.agent.elsewhere import State
 from towtank.telemetry.agent.options import AgentOptions
 from towtank.telemetry.base import Helper
 
@@ -47,8 +49,9 @@ class DaemonSet:
         self._objects: HelperObjects | None = None
         self._looked_s = 0.0
         self._names: list[str] = []
+        self._over = False
 
-    def start(self) -> None:
+    def start(self, until_s: float) -> None:
         """Create them, and wait until every ready node has one.
 
         Raises
@@ -64,7 +67,8 @@ class DaemonSet:
         owned = made.create(things)[-1]
         workload = _OnReadyNodes(owned, made, self._options)
         waiter = Waiter(connection.api, "agents", made.namespace, (workload,), made.pods, self._mask)
-        waiter.wait(self._options.start_timeout, first_instance="every agent", cancelled=lambda: None)
+        left_s = max(0.0, until_s - time.monotonic())
+        waiter.wait(left_s, first_instance="every agent", cancelled=lambda: None)
 
     def names(self) -> Sequence[str]:
         """Nodes that have an agent, or had one; those that came later are among them after some seconds."""
@@ -75,10 +79,15 @@ class DaemonSet:
             self._names += sorted({name for name in found if name} - set(self._names))
         return list(self._names)
 
-    def is_there(self, name: str) -> bool:
-        """Whether a node is in the cluster; one that was removed needs no agent."""
+    def state(self, name: str) -> State:
+        """What the cluster says of a node; ready where nodes may not be seen."""
         nodes = self._view.nodes
-        return nodes is None or any(node["metadata"]["name"] == name for node in nodes)
+        if nodes is None:
+            return "ready"
+        node = next((one for one in nodes if one["metadata"]["name"] == name), None)
+        if node is None:
+            return "gone"
+        return "ready" if is_ready(node) else "unready"
 
     def reach(self, name: str) -> Link:
         """Connect to the agent of a node, whichever pod that is now.
@@ -112,6 +121,8 @@ class DaemonSet:
         if self._objects is not None:
             self._objects.close()
             self._objects = None
+        if not self._over:  # also where nothing was created, for the cluster was not reached
+            self._over = True
             self._helper.over()
 
     def _mask(self, text: str) -> str:

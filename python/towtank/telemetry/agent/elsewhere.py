@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 from towtank.errors import EngineError
@@ -17,19 +17,21 @@ from towtank.telemetry.agent.options import AgentOptions
 from towtank.telemetry.base import Helper
 
 _END_WITHIN_S = 3.0
+State = Literal["ready", "unready", "gone"]
+"""What is known of a machine by others than its agent."""
 
 
 class Place(Protocol):
     """Where agents stand."""
 
-    def start(self) -> None:
-        """Start them, so that each can be reached."""
+    def start(self, until_s: float) -> None:
+        """Start them, so that each can be reached, by this moment of the monotonic clock."""
 
     def names(self) -> Sequence[str]:
         """Machines that have one."""
 
-    def is_there(self, name: str) -> bool:
-        """Whether a machine should have one still."""
+    def state(self, name: str) -> State:
+        """Whether a machine can be expected to answer; of one that is gone nobody asks anything."""
 
     def reach(self, name: str) -> Link:
         """Connect to the agent of a machine, anew if need be.
@@ -66,17 +68,17 @@ class Here:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def start(self) -> None:
+    def start(self, until_s: float) -> None:
         """Nothing yet: it is started when it is reached."""
 
     def names(self) -> Sequence[str]:
         """This machine."""
         return [socket.gethostname()]
 
-    def is_there(self, name: str) -> bool:
-        """It is."""
+    def state(self, name: str) -> State:
+        """It is there."""
         del name
-        return True
+        return "ready"
 
     def reach(self, name: str) -> Link:
         """Start it; one that was there has lost its connection, and has ended."""
@@ -136,17 +138,17 @@ class OverSsh:
         )  # fmt: skip
         self._closed = False
 
-    def start(self) -> None:
+    def start(self, until_s: float) -> None:
         """Nothing yet: each is started when it is reached."""
 
     def names(self) -> Sequence[str]:
         """The machines, by their names; by name and port where two have one name."""
         return self._names
 
-    def is_there(self, name: str) -> bool:
-        """All of them are."""
+    def state(self, name: str) -> State:
+        """Nobody else says anything of them."""
         del name
-        return True
+        return "ready"
 
     def reach(self, name: str) -> Link:
         """Start it anew; with its connection its predecessor has ended."""

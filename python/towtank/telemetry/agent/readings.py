@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from towtank.telemetry.reading import GAP_INTERVALS, GAP_SLACK_S
 
 Names = tuple[tuple[str, str], ...]
 """Part of the machine and metric of each value of a reading."""
+TOLD_LATE_NS = 60_000_000_000
+"""A cluster says this late at most that a node is not Ready (50 s by default); an agent comes back about as late."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Readings:
         self._kept: list[_Reading] = []
         self._known: dict[Names, Names] = {}
         self._troubles: list[tuple[int, str]] = []
+        self._away: list[tuple[int, int]] = []
+        self._away_since_ns: int | None = None
         self.delays_ns: list[int] = []
         """From each reading until it was here."""
 
@@ -68,10 +73,24 @@ class Readings:
         """Something went wrong: the reason of whatever is missing around this moment."""
         self._troubles.append((now_ns, reason))
 
+    @property
+    def is_away(self) -> bool:
+        """Whether its machine is not Ready or gone, by what others say."""
+        return self._away_since_ns is not None
+
+    def note_away(self, now_ns: int, *, away: bool) -> None:
+        """What others say of its machine now: the silence of one that is away is no gap, but what the run did to it."""
+        if away and self._away_since_ns is None:
+            self._away_since_ns = now_ns
+        elif not away and self._away_since_ns is not None:
+            self._away.append((self._away_since_ns, now_ns))
+            self._away_since_ns = None
+
     def samples(self, clock: RunClock, source: str) -> Iterator[tuple[int, list[Sample]]]:
-        """Each reading's time on the run clock, and its values."""
-        for reading in self._kept:
-            t_us = clock.at_us(reading.clock.relation.here_ns(reading.there_ns))
+        """Each reading's time on the run clock, in order, and its values, which are made one reading at a time."""
+        times_us = [clock.at_us(one.clock.relation.here_ns(one.there_ns)) for one in self._kept]
+        for number in sorted(range(len(times_us)), key=times_us.__getitem__):
+            t_us, reading = times_us[number], self._kept[number]
             yield (
                 t_us,
                 [
@@ -81,15 +100,29 @@ class Readings:
             )
 
     def gaps(self, clock: RunClock, source: str, begun_ns: int, ended_ns: int) -> list[Gap]:
-        """Times without a reading, longer than an interval and a half."""
+        """Times without a reading, longer than an interval and a half, in which its machine was not away."""
         slack_ns = round((GAP_INTERVALS * self._interval_s + GAP_SLACK_S) * 1e9)
         read = sorted(one.clock.relation.here_ns(one.there_ns) for one in self._kept)
         moments = [begun_ns, *(t_ns for t_ns in read if begun_ns < t_ns < ended_ns), ended_ns]
         return [
-            clock_gap(clock, source, before, after, f"{NODE}{self.name}: {self._reason(before, after)}")
+            clock_gap(clock, source, begin, end, f"{NODE}{self.name}: {self._reason(before, after)}")
             for before, after in itertools.pairwise(moments)
             if after - before > slack_ns
+            for begin, end in self._not_away(before, after)
+            if end - begin > slack_ns
         ]
+
+    def _not_away(self, from_ns: int, to_ns: int) -> Iterator[tuple[int, int]]:
+        """Parts of a silence that are not explained by a machine that was away."""
+        still = [] if self._away_since_ns is None else [(self._away_since_ns, to_ns)]
+        for away_ns, back_ns in [*self._away, *still]:
+            if away_ns > to_ns or back_ns < from_ns:
+                continue
+            if away_ns - TOLD_LATE_NS > from_ns:
+                yield from_ns, away_ns - TOLD_LATE_NS
+            from_ns = max(from_ns, back_ns + TOLD_LATE_NS)
+        if from_ns < to_ns:
+            yield from_ns, to_ns
 
     def _reason(self, from_ns: int, to_ns: int) -> str:
         told = [reason for t_ns, reason in self._troubles if from_ns <= t_ns <= to_ns + 2_000_000_000]
@@ -119,8 +152,7 @@ def together(gaps: Iterable[Gap]) -> list[Gap]:
     return found
 
 
-def in_order(readings: Sequence[Readings], clock: RunClock, source: str) -> Iterator[Sample]:
+def in_order(readings: Iterable[Readings], clock: RunClock, source: str) -> Iterator[Sample]:
     """All samples of all agents, by their time."""
-    whole = itertools.chain.from_iterable(one.samples(clock, source) for one in readings)
-    for _, samples in sorted(whole, key=lambda one: one[0]):
+    for _, samples in heapq.merge(*(one.samples(clock, source) for one in readings), key=lambda one: one[0]):
         yield from samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ _LOST = (
     "What this machine did meanwhile is missing, but for what its agent still has when it is reached again."
 )
 _MISSED = "Instants of containers around then are those at which they were noticed."
+_LEFT = "`towtank clean` tries again."
 _NO_IMAGE = "it needs the engine's image: `agent: {image: …}` (docs/workers.md says how to make one)"
 
 
@@ -47,8 +48,9 @@ class AgentSource:
         self._place: Place | None = None
         self._agents: dict[str, Agent] = {}
         self._readings: dict[str, Readings] = {}
+        self._untold: Collection[Readings] = ()
         self._since_ns: dict[str, int] = {}
-        self._gone_ns: dict[str, int] = {}
+        self._gone: set[str] = set()
         self._lost: set[str] = set()
         self._containers: Containers | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -79,22 +81,24 @@ class AgentSource:
         options = read_options(self.name, AgentOptions, context.options)
         self.close()
         self._context, self._view = context, cluster.view_of(context)
-        self._agents, self._readings, self._since_ns, self._gone_ns = {}, {}, {}, {}
+        self._agents, self._readings, self._since_ns, self._gone = {}, {}, {}, set()
         self._lost, self._events, self._gaps, self._facts = set(), [], None, {}
         self._containers = Containers(context.clock, self.name)
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="towtank-agent")
+        until_s = time.monotonic() + options.start_timeout
         try:
             self._place = self._placed(options, context)
-            self._place.start()
-            self._meet_all(time.monotonic() + options.start_timeout)
-        except (EngineError, PlatformError) as error:
-            self._shut()
-            raise TelemetryError(
-                f"telemetry source {self.name!r}: {error.message}", hint=error.hint
-            ) from error
-        except BaseException:
-            self._shut()
-            raise
+            self._place.start(until_s)
+            self._meet_all(until_s)
+        except BaseException as error:
+            told: BaseException = error
+            if isinstance(error, EngineError | PlatformError):
+                told = TelemetryError(f"telemetry source {self.name!r}: {error.message}", hint=error.hint)
+            if (left := self._shut()) is not None:  # the first error is the one that matters
+                told.add_note(f"while removing the agents: {left}")
+            if told is error:
+                raise
+            raise told from error
 
     def _placed(self, options: AgentOptions, context: ObserveContext) -> Place:
         if context.helpers is None:
@@ -116,7 +120,9 @@ class AgentSource:
             for name, taken, _ in asked:
                 if taken is not None:
                     self._keep(name, taken, 0)
-            failed = [error for _, _, error in asked if error is not None]
+            failed = [
+                error for name, _, error in asked if error is not None and not self._readings[name].is_away
+            ]
             if not failed:
                 for readings in self._readings.values():
                     readings.delays_ns.clear()  # what was read before anybody asked had to wait for that
@@ -135,10 +141,12 @@ class AgentSource:
                 self._agents[name] = Agent(name, lambda name=name: place.reach(name))  # type: ignore[misc]
                 self._readings[name] = Readings(name, context.interval_s)
                 self._since_ns[name] = now_ns
-            if place.is_there(name):
-                self._gone_ns.pop(name, None)
-            elif name not in self._gone_ns:
-                self._gone_ns[name] = now_ns
+            state = place.state(name)
+            self._readings[name].note_away(now_ns, away=state != "ready")
+            if state != "gone":
+                self._gone.discard(name)
+            elif name not in self._gone:
+                self._gone.add(name)
                 self._agents[name].drop()
 
     def sample(self, t_us: int) -> Iterable[Sample]:
@@ -149,7 +157,7 @@ class AgentSource:
         TelemetryError
             No agent answers.
         """
-        if self._place is None:
+        if self._pool is None:
             return []
         try:
             self._find()
@@ -165,7 +173,8 @@ class AgentSource:
                 self._keep(name, taken, t_us)
         if self._containers is not None:
             self._events += self._containers.events(self._view.pods if self._view is not None else ())
-        if failed and len(failed) == len(asked):
+        away = all(self._readings[name].is_away for name, _, _ in asked)
+        if failed and len(failed) == len(asked) and not away:
             raise TelemetryError(failed[0].message)
         return []
 
@@ -174,9 +183,7 @@ class AgentSource:
         if pool is None:
             return []
         asked = [
-            (name, pool.submit(agent.take))
-            for name, agent in self._agents.items()
-            if name not in self._gone_ns
+            (name, pool.submit(agent.take)) for name, agent in self._agents.items() if name not in self._gone
         ]
         found: list[tuple[str, Taken | None, EngineError | None]] = []
         for name, answer in asked:
@@ -187,11 +194,13 @@ class AgentSource:
         return found
 
     def _lose(self, name: str, error: EngineError, t_us: int) -> None:
-        self._readings[name].trouble(time.monotonic_ns(), error.message)
+        readings = self._readings[name]
+        readings.trouble(time.monotonic_ns(), error.message)
         if name not in self._lost:
             self._lost.add(name)
             event = Event(t_us, self.name, "agent_lost", instance_of(name, ""), error.message)
-            self._events.append(cluster.advised(event, _LOST))
+            # The silence of a node that is not Ready is what the run did to it: nobody has to do anything.
+            self._events.append(event if readings.is_away else cluster.advised(event, _LOST))
 
     def _keep(self, name: str, taken: Taken, t_us: int) -> None:
         now_ns, readings = time.monotonic_ns(), self._readings[name]
@@ -238,32 +247,40 @@ class AgentSource:
     def close(self) -> Iterable[Sample]:
         """Fetch the last readings, end all agents, and yield everything.
 
-        Raises
-        ------
-        TelemetryError
-            What was created in a cluster could not be removed.
+        What could not be removed is an event, never lost readings; another call tries again.
         """
-        context, place = self._context, self._place
-        if place is None or context is None:
-            self._shut()
+        context = self._context
+        if context is None:
             return ()
-        now_us = context.clock.now_us()
+        left: Exception | None = None
+        try:
+            if self._pool is not None:
+                self._end(context)
+        finally:
+            left = self._shut()
+        if left is not None:
+            words = f"the agents could not be removed: {left}"
+            event = Event(context.clock.now_us(), self.name, "agents_left", "", words)
+            self._events.append(cluster.advised(event, _LEFT))
+        readings, self._untold = self._untold, ()
+        return in_order(readings, context.clock, self.name)
+
+    def _end(self, context: ObserveContext) -> None:
+        """What is known at the end, before anything is removed."""
+        self._untold = self._readings.values()
+        for agent in self._agents.values():
+            agent.hurry()
         with contextlib.suppress(TelemetryError):  # they were lost before, and that was said
-            self.sample(now_us)
+            self.sample(context.clock.now_us())
         ended_ns = time.monotonic_ns()
         for agent in self._agents.values():
             agent.finish()
         self._gaps = together(
             gap
             for name, one in self._readings.items()
-            for gap in one.gaps(
-                context.clock, self.name, self._since_ns[name], self._gone_ns.get(name, ended_ns)
-            )
+            for gap in one.gaps(context.clock, self.name, self._since_ns[name], ended_ns)
         )
         self._facts |= self._told()
-        readings = list(self._readings.values())
-        self._shut()
-        return in_order(readings, context.clock, self.name)
 
     def _told(self) -> dict[str, Any]:
         delays_s = sorted(ns / 1e9 for one in self._readings.values() for ns in one.delays_ns)
@@ -277,18 +294,17 @@ class AgentSource:
             }
         return facts
 
-    def _shut(self) -> None:
-        place, self._place = self._place, None
+    def _shut(self) -> Exception | None:
+        """End everything; why something is left, if so. Its place is kept, so that it can be tried again."""
         for agent in self._agents.values():
             agent.drop()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         self._pool, self._view = None, None
-        if place is None:
-            return
         try:
-            place.close()
-        except PlatformError as error:
-            raise TelemetryError(
-                f"the agents could not be removed: {error.message}", hint="`towtank clean` tries again"
-            ) from error
+            if self._place is not None:
+                self._place.close()
+        except (EngineError, PlatformError, OSError) as error:
+            return error
+        self._place = None
+        return None

@@ -9,6 +9,7 @@ import pytest
 
 from support.fake_agent import FakeAgent
 from towtank.errors import EngineError
+from towtank.load.workers.places import Link
 from towtank.telemetry.agent.connection import Agent
 
 HOUR_NS = 3_600_000_000_000
@@ -28,6 +29,67 @@ def test_a_connection_that_breaks_loses_nothing():
     assert [item["t_ns"] for item in taken.items] == [2, 3]
     assert taken.lost == ""
     agent.finish()
+
+
+def test_what_came_before_it_was_lost_is_kept():
+    fake = FakeAgent()
+    agent = Agent("n1", fake.reach)
+    for t_ns in range(4):
+        fake.read(t_ns)
+    fake.most, fake.answers = 2, 1
+    assert [item["t_ns"] for item in agent.take().items] == [0, 1]
+    fake.refuses = True
+    with pytest.raises(EngineError, match="nobody is there"):
+        agent.take()
+    fake.refuses, fake.answers = False, 100
+    agent.hurry()
+    assert [item["t_ns"] for item in agent.take().items] == [2, 3]
+    agent.finish()
+
+
+def test_that_it_was_started_anew_is_said_later_where_it_is_lost_at_once():
+    fake = FakeAgent()
+    agent = Agent("n1", fake.reach)
+    fake.read(1)
+    agent.take()
+    agent.drop()
+    fake.life, fake.items, fake.answers = "another", [], 0
+    with pytest.raises(EngineError, match="is lost"):
+        agent.take()
+    fake.answers = 100
+    assert "started anew" in agent.take().lost
+    agent.finish()
+
+
+def test_one_that_is_lost_is_reached_ever_more_rarely(monkeypatch: pytest.MonkeyPatch):
+    now_s = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    tried: list[float] = []
+
+    def reach() -> Link:
+        tried.append(now_s - 1000.0)
+        raise EngineError("nobody is there")
+
+    agent = Agent("n1", reach)
+    for _ in range(100):
+        with pytest.raises(EngineError, match="nobody is there"):
+            agent.take()
+        now_s += 1.0
+    assert tried == [0, 1, 2, 4, 8, 16, 32, 64]
+    agent.hurry()
+    with pytest.raises(EngineError):
+        agent.take()
+    assert len(tried) == 9
+
+
+@pytest.mark.parametrize("clock", [{}, {"received_ns": "x", "answered_ns": 1}, {"received_ns": None}])
+def test_a_time_that_is_none_at_the_end_is_no_error(clock: dict[str, object]):
+    fake = FakeAgent()
+    agent = Agent("n1", fake.reach)
+    agent.take()
+    fake.clock = clock
+    agent.finish()
+    assert agent.facts()["clock"]["readings"] == 1
 
 
 def test_what_was_overrun_is_said():

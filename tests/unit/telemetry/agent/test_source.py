@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from support.fake_agent import FakeAgent
 from support.helpers import DeclaredHelpers
 from towtank.clock import RunClock
-from towtank.errors import TelemetryError
+from towtank.errors import PlatformError, TelemetryError
 from towtank.telemetry.agent import objects
+from towtank.telemetry.agent.elsewhere import State
 from towtank.telemetry.agent.options import AgentOptions
 from towtank.telemetry.agent.source import AgentSource
 from towtank.telemetry.base import ObserveContext
@@ -26,22 +27,25 @@ class FakePlace:
 
     def __init__(self, **fakes: FakeAgent) -> None:
         self.fakes = fakes
-        self.removed: set[str] = set()
+        self.states: dict[str, State] = {}
         self.closed = 0
+        self.stuck = False
 
-    def start(self) -> None: ...
+    def start(self, until_s: float) -> None: ...
 
     def names(self) -> list[str]:
         return list(self.fakes)
 
-    def is_there(self, name: str) -> bool:
-        return name not in self.removed
+    def state(self, name: str) -> State:
+        return self.states.get(name, "ready")
 
     def reach(self, name: str) -> Any:
         return self.fakes[name].reach()
 
     def close(self) -> None:
         self.closed += 1
+        if self.stuck:
+            raise PlatformError("Namespace/x is still there")
 
 
 @pytest.fixture
@@ -113,19 +117,72 @@ def test_when_no_agent_answers_the_source_has_failed(place: FakePlace, tmp_path:
     source.close()
 
 
-def test_a_node_that_was_removed_is_no_gap(place: FakePlace, tmp_path: Path):
+@pytest.mark.parametrize("state", ["gone", "unready"])
+def test_a_node_that_was_removed_is_no_gap(place: FakePlace, tmp_path: Path, state: State):
     source, context = AgentSource(), context_of(tmp_path)
     source.start(context)
     read_for(place, "a", "b", seconds=0.3)
     source.sample(context.clock.now_us())
-    place.removed.add("b")
+    place.states["b"] = state
     place.fakes["b"].refuses = True
+    place.fakes["b"].cut()
     source.sample(context.clock.now_us())
     removed_us = context.clock.now_us()
     read_for(place, "a", seconds=0.8)
     list(source.close())
-    assert not [event for event in source.events() if event.kind == "agent_lost"]
+    lost = [event for event in source.events() if event.kind == "agent_lost"]
+    assert [event.instance for event in lost] == (["node/b"] if state == "unready" else [])
+    assert all("advice" not in event.detail for event in lost), "what the run did to it is no finding"
     assert not [gap for gap in source.gaps() or () if "node/b" in gap.reason and gap.to_us > removed_us]
+
+
+def test_nodes_that_are_all_not_ready_are_no_failure_of_the_source(place: FakePlace, tmp_path: Path):
+    source, context = AgentSource(), context_of(tmp_path)
+    source.start(context)
+    for name, fake in place.fakes.items():
+        place.states[name], fake.refuses = "unready", True
+        fake.cut()
+    assert list(source.sample(context.clock.now_us())) == []
+    list(source.close())
+
+
+def test_what_cannot_be_removed_costs_no_reading_and_is_tried_again(place: FakePlace, tmp_path: Path):
+    source, context = AgentSource(), context_of(tmp_path)
+    source.start(context)
+    read_for(place, "a", "b", seconds=0.3)
+    place.stuck = True
+    assert {one.instance for one in source.close()} == {"node/a", "node/b"}
+    (event,) = source.events()
+    assert event.kind == "agents_left"
+    assert "Namespace/x is still there" in event.message
+    assert "towtank clean" in event.detail
+    assert source.facts()["agents"]
+    place.stuck = False
+    assert list(source.close()) == []
+    assert place.closed == 2
+    assert list(source.events()) == []
+    source.close()
+    assert place.closed == 2, "there is nothing left to remove"
+
+
+def test_a_failure_to_start_is_not_hidden_by_one_to_remove(place: FakePlace, tmp_path: Path):
+    place.fakes["b"].refuses = place.stuck = True
+    with pytest.raises(TelemetryError, match="nobody is there") as failed:
+        AgentSource().start(context_of(tmp_path, start_timeout="0.2s"))
+    assert failed.value.__notes__ == ["while removing the agents: Namespace/x is still there"]
+
+
+def test_start_has_one_deadline(place: FakePlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    place.fakes["b"].refuses = True
+
+    def slowly(self: FakePlace, until_s: float) -> None:
+        time.sleep(max(0.0, until_s - time.monotonic()))
+
+    monkeypatch.setattr(FakePlace, "start", slowly)
+    begun_s = time.monotonic()
+    with pytest.raises(TelemetryError, match="nobody is there"):
+        AgentSource().start(context_of(tmp_path, start_timeout="1s"))
+    assert time.monotonic() - begun_s < 1.6
 
 
 def test_items_that_make_no_sense_are_left_out(place: FakePlace, tmp_path: Path):
