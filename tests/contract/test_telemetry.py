@@ -232,10 +232,7 @@ def test_it_can_be_closed_twice(source: Source, context: ObserveContext) -> None
 def test_instances_that_are_not_here_or_are_gone_yield_nothing(
     source: Source, context: ObserveContext
 ) -> None:
-    """One that lives as long as these tests, however long a busy machine takes for them, and no longer than pytest."""
-    with subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         stat = read_stat(process.pid)
         assert stat is not None
         here = Instance("gone", "http://127.0.0.1:9", process.pid, stat.start_ticks)
