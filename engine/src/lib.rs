@@ -2,10 +2,12 @@
 //!
 //! `schedule` says when, `journey` what, `transport` how; `record` keeps every request; `drive` joins them.
 //! `echo` is what it measures itself against. `worker` makes it one of several that share a load;
-//! `agent` tells what a machine does meanwhile; both are spoken to over `remote`.
+//! `disturb` stands beside the system under test and makes its faults.
+//! `agent` tells what a machine does meanwhile; all three are spoken to over `remote`.
 pub mod agent;
 pub mod build_info;
 pub mod cli;
+pub mod disturb;
 pub mod drive;
 pub mod echo;
 pub mod guard;

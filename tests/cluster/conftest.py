@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from testbed import components, images
+from testbed import closure, components, images
 from testbed.settings import REGISTRY, Folders
 
 from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
+from towtank.load import find_engine
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +42,23 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
         done = run_testbed("up")
         assert done.returncode == 0, done.stderr
     return testbed_cluster()
+
+
+@pytest.fixture(scope="session")
+def pushed_engine(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The engine of this checkout, where the testbed's registry has it."""
+    recipe = closure.load_engine(find_engine(), secrets.token_hex(4))
+    images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
+    return f"{REGISTRY}/{recipe.name}"
+
+
+@pytest.fixture
+def engine_image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    """An image of the engine that the cluster can pull."""
+    named = os.environ.get("TOWTANK_TEST_ENGINE_IMAGE")
+    if named is None and not cluster.is_testbed:
+        pytest.skip("TOWTANK_TEST_ENGINE_IMAGE is not set: an image of the engine that this cluster can pull")
+    return named or str(request.getfixturevalue("pushed_engine"))
 
 
 @pytest.fixture

@@ -122,18 +122,18 @@ def test_a_study_of_killing_the_only_pod(cluster: Any, tmp_path: Path) -> None:
             assert json.loads(next(e["detail"] for e in events if e["source"] == "fault"))["kind"] == "kill"
     assert len(found["none"]) == len(found["kill"]) == 2
     for killed in found["kill"]:
-        assert killed["fault_failed"].value > 0
+        assert killed["fault_failures"].value > 0
         assert killed["time_to_recover"].value > 0.2
     assert all(quiet["availability"].value > 0.9 for quiet in found["none"])
 
 
 def test_what_a_cluster_cannot_do_is_said_in_the_plan(tmp_path: Path) -> None:
     text = STUDY.format(context="any", kubeconfig="kubeconfig", image="any").replace(
-        "[none, kill]", "[none, stop]"
+        "[none, kill]", "[none, delay]"
     )
     (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
     (tmp_path / "experiment.yaml").write_text(text)
     done = study.towtank("plan", tmp_path)
     assert done.returncode == 3
-    assert "platform 'kubernetes' (deployment 'app') cannot make the fault 'stop'" in done.stderr
-    assert "it can kill, cpu" in done.stderr
+    assert "platform 'kubernetes' (deployment 'app') cannot make the fault 'delay'" in done.stderr
+    assert "it can kill, cpu, stop, partition, disk" in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +10,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from testbed import closure, components, images
 from testbed.settings import REGISTRY
 
 from support.cluster import Cluster
@@ -28,21 +26,11 @@ pytestmark = pytest.mark.cluster
 WORKERS, PER_S = 3, 60
 
 
-@pytest.fixture(scope="module")
-def pushed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The engine of this checkout, where the testbed's registry has it."""
-    recipe = closure.load_engine(find_engine(), secrets.token_hex(4))
-    images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
-    return f"{REGISTRY}/{recipe.name}"
-
-
 @pytest.fixture
-def config(cluster: Cluster, request: pytest.FixtureRequest) -> GeneratorCluster:
-    image = os.environ.get("TOWTANK_TEST_ENGINE_IMAGE")
-    if image is None and not cluster.is_testbed:
-        pytest.skip("TOWTANK_TEST_ENGINE_IMAGE is not set: an image of the engine that this cluster can pull")
-    image = image or request.getfixturevalue("pushed")
-    return GeneratorCluster(context=cluster.context, kubeconfig=cluster.kubeconfig, image=image, cpu=0.05)
+def config(cluster: Cluster, engine_image: str) -> GeneratorCluster:
+    return GeneratorCluster(
+        context=cluster.context, kubeconfig=cluster.kubeconfig, image=engine_image, cpu=0.05
+    )
 
 
 @pytest.fixture

@@ -64,9 +64,7 @@ def deploy(engine: Path, context: DeployContext) -> Iterator[Callable[..., Local
 
 def begin(deployment: LocalDeployment, kind: str, *names: str, **options: Any) -> Undo:
     told = registry.config_model(kind).model_validate(options)
-    return registry.create(kind).begin(
-        deployment, Order(kind, "app", names or ("app-0",), told, comes_back=True)
-    )
+    return registry.create(kind).begin(deployment, Order(kind, "app", names or ("app-0",), told, 60.0))
 
 
 def url(deployment: LocalDeployment, index: int = 0) -> str:

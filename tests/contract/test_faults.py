@@ -56,8 +56,12 @@ def deployment(engine: Path, context: DeployContext) -> Iterator[LocalDeployment
 def begin(
     deployment: LocalDeployment, kind: str, *names: str, comes_back: bool = True, **options: Any
 ) -> Undo:
+    return registry.create(kind).begin(deployment, order_of(kind, *names, comes_back=comes_back, **options))
+
+
+def order_of(kind: str, *names: str, comes_back: bool = True, **options: Any) -> Order:
     told = registry.config_model(kind).model_validate(options)
-    return registry.create(kind).begin(deployment, Order(kind, "app", names, told, comes_back))
+    return Order(kind, "app", names, told, 60.0 if comes_back else None)
 
 
 def answers(deployment: LocalDeployment, index: int = 0, timeout_s: float = 20) -> bool:
@@ -165,7 +169,9 @@ def test_the_reserve_of_a_disk_is_never_touched(
 ) -> None:
     free = LEAST_LEFT_BYTES + 5 * 2**20
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    undo = begin(deployment, "disk", size="1TiB", leave="0")
+    order = order_of("disk", size="1TiB", leave="0")
+    undo = registry.create("disk").begin(deployment, order)
+    assert order.facts == {"written_bytes": 5 * 2**20}, "what was written, not what was asked for"
     assert (context.data_dir / NAME).stat().st_size == 5 * 2**20
     undo()
     free = LEAST_LEFT_BYTES

@@ -2,6 +2,7 @@
 pub mod agent;
 pub mod check;
 pub mod compact;
+pub mod disturb;
 pub mod guard;
 pub mod run;
 pub mod serve;
@@ -32,6 +33,7 @@ enum Command {
     Run(run::Args),
     Check(check::Args),
     Compact(compact::Args),
+    Disturb(disturb::Args),
     Guard(guard::Args),
     Sweep(sweep::Args),
     Worker(worker::Args),
@@ -46,6 +48,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Compact(args) => compact::main(&args),
+        Command::Disturb(args) => disturb::main(&args),
         Command::Guard(args) => guard::main(&args),
         Command::Sweep(args) => sweep::main(&args),
         Command::Worker(args) => worker::main(&args),

@@ -211,7 +211,27 @@ class _Fitting:
                 "for", f"on platform {self._platform!r} the fault {self._fault.kind!r} has no length: "
                 f"{able[self._fault.kind].how}"
             )  # fmt: skip
+        self._check_way(able[self._fault.kind])
         self._check_target()
+
+    def _check_way(self, ability: platforms.FaultAbility) -> None:
+        """What the platform needs for it, and what of it the platform can do."""
+        fault = self._fault
+        if ability.needs and getattr(self._deployment.model, ability.needs, None) is None:
+            self._say(
+                "kind",
+                f"on platform {self._platform!r} the fault {fault.kind!r} needs the deployment's key "
+                f"{ability.needs!r}, and {self._name!r} has none: {ability.how}",
+                "docs/faults.md says what it is",
+            )
+        options = registry.config_model(fault.kind).model_validate(fault.options)
+        for key, possible in ability.options.items():
+            if getattr(options, key) not in possible:
+                self._say(
+                    key,
+                    f"on platform {self._platform!r} `{key}: {getattr(options, key)}` is not possible; allowed are "
+                    f"{listing(possible)}",
+                )
 
     def check_beside(self, earlier: SequenceType[Fault]) -> None:
         """Two of a kind on one instance at one time cannot be told apart, nor undone one by one."""
@@ -240,7 +260,7 @@ class _Fitting:
                 nearest(target, known),
             )
             return
-        if registry.kind(fault.kind).hits == "edge":
+        if registry.kind(fault.kind).hits == "edge" and fault.options.get("of", "edge") == "edge":
             self._check_edge(str(fault.options.get("from", LOAD)), target, known)
         names = getattr(self._deployment.model, "instance_names", None)
         chosen: tuple[str, ...] = (ONE, ALL, RANDOM, *(names(target) if names is not None else ()))

@@ -9,14 +9,16 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from towtank.errors import PlatformError, TowtankError
 from towtank.faults import registry
 from towtank.faults.base import Action, Order
 from towtank.faults.model import ALL, ONE, RANDOM, Fault
-from towtank.platforms.base import Deployment, HasVictims, SystemEvent, Undo
+from towtank.platforms.base import Deployment, HasDataFolder, HasVictims, SystemEvent, Undo
+from towtank.units import format_bytes
 
 BEGAN, UNDONE, FAILED = "fault_began", "fault_undone", "fault_failed"
 """Kinds of the events of a fault."""
@@ -38,6 +40,8 @@ class Stroke:
         CLOCK_MONOTONIC when it had been done, and when it had been undone.
     failed : bool
         It could not be done or undone.
+    facts : dict
+        What really was done.
     """
 
     fault: Fault
@@ -48,6 +52,7 @@ class Stroke:
     began_ns: int | None = None
     undone_ns: int | None = None
     failed: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
     undo: Undo | None = field(default=None, repr=False)
 
 
@@ -147,7 +152,7 @@ class Agenda:
         try:
             stroke.instances = self._victims(fault, target)
             options = registry.config_model(fault.kind).model_validate(fault.options)
-            order = Order(fault.kind, target, stroke.instances, options, fault.lasts is not None)
+            order = Order(fault.kind, target, stroke.instances, options, fault.lasts, stroke.facts)
             # Taken before: what is hit reacts at once.
             begun_ns = time.monotonic_ns()
             stroke.undo = self._actions[fault.kind].begin(self._deployment, order)
@@ -155,7 +160,7 @@ class Agenda:
             self._fail(stroke, f"{fault.kind} could not be done: {_why(error)}")
             return
         stroke.began_ns = begun_ns
-        self._say(stroke, begun_ns, BEGAN, f"{fault.kind} of {_of(stroke)}")
+        self._say(stroke, begun_ns, BEGAN, f"{fault.kind} of {_of(stroke)}{_shown(stroke.facts)}")
 
     def _end(self, stroke: Stroke, why: str) -> None:
         """Undo a stroke that is on."""
@@ -187,8 +192,8 @@ class Agenda:
         PlatformError
             There is nothing to hit, or nothing of that name.
         """
-        if registry.kind(fault.kind).hits == "deployment":
-            return ()
+        if registry.kind(fault.kind).hits == "deployment" and isinstance(self._deployment, HasDataFolder):
+            return ()  # it is hit as a whole
         known = list(self._deployment.victims(target)) if isinstance(self._deployment, HasVictims) else []
         if fault.instance == ALL and known:
             return tuple(known)
@@ -212,6 +217,7 @@ class Agenda:
         detail = {
             "kind": fault.kind, "target": stroke.target, "instances": list(stroke.instances),
             "planned_us": round(stroke.at_s * 1e6), "options": dict(fault.options),
+            "facts": dict(stroke.facts),
         }  # fmt: skip
         instance = stroke.instances[0] if len(stroke.instances) == 1 else ""
         self._events.append(SystemEvent(t_ns, kind, instance, message, detail))
@@ -219,6 +225,15 @@ class Agenda:
 
 def _why(error: Exception) -> str:
     return error.message if isinstance(error, TowtankError) else repr(error)
+
+
+def _shown(facts: Mapping[str, Any]) -> str:
+    """What was done, for people; empty where nothing is to be said."""
+    words = [
+        f"{key.removesuffix('_bytes')} {format_bytes(value)}" if key.endswith("_bytes") else f"{key} {value}"
+        for key, value in facts.items()
+    ]
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _of(stroke: Stroke) -> str:

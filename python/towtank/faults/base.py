@@ -7,7 +7,7 @@ and others) and uses it. `tests/contract/test_faults.py` runs against every kind
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 from towtank.errors import PlatformError
@@ -26,15 +26,18 @@ class Order:
         Names of what is hit.
     options : Model
         The kind's own, validated.
-    comes_back : bool
-        Whether it has an end before the run's: what it did is then undone by itself.
+    lasts_s : float, optional
+        How long, where it has an end before the run's: what it did is then undone.
+    facts : dict
+        What really was done, for the event; filled by the action. Keys name their units.
     """
 
     kind: str
     target: str
     instances: tuple[str, ...]
     options: Any
-    comes_back: bool
+    lasts_s: float | None
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 class Action(Protocol):

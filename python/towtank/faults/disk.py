@@ -1,4 +1,4 @@
-"""The fault that fills a disk: one file in the deployment's own folder, with a reserve that is never touched."""
+"""The fault that fills a disk: one file in the deployment's own folder or volumes; a reserve is never touched."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 
 from towtank.errors import PlatformError
-from towtank.faults.base import Order, cannot
+from towtank.faults.base import Order, cannot, each
 from towtank.faults.options import LEAST_LEFT_BYTES, DiskOptions
-from towtank.platforms.base import Deployment, HasDataFolder, Undo
+from towtank.platforms.base import Deployment, Filling, FillsVolumes, HasDataFolder, Undo
 from towtank.units import format_bytes
 
 NAME = ".towtank-fill"
@@ -19,10 +19,12 @@ _PIECE = 1 << 20
 
 
 class Disk:
-    """Fills the disk under the deployment's folder; the file goes with the fault, and else with the folder."""
+    """Fills the disk under the deployment's folder, or a volume of its instances; the file goes with the fault."""
 
     def begin(self, deployment: Deployment, order: Order) -> Undo:
         """See `Action.begin`."""
+        if isinstance(deployment, FillsVolumes):
+            return _fill_volumes(deployment, order)
         options: DiskOptions = order.options
         owner = deployment if isinstance(deployment, HasDataFolder) else cannot(deployment, order)
         folder = _inside(owner.data_folder, options.folder)
@@ -41,7 +43,21 @@ class Disk:
         except OSError as error:
             path.unlink(missing_ok=True)
             raise PlatformError(f"fault 'disk': {path} cannot be filled: {error.strerror}") from error
+        order.facts["written_bytes"] = path.stat().st_size
         return lambda: path.unlink(missing_ok=True)
+
+
+def _fill_volumes(owner: FillsVolumes, order: Order) -> Undo:
+    options: DiskOptions = order.options
+    leave_shared = max(options.leave, LEAST_LEFT_BYTES)
+    filling = Filling(options.folder, int(options.size), int(options.leave), int(leave_shared))
+
+    def fill(name: str) -> Undo:
+        written, undo = owner.fill_volume(name, filling, lasts_s=order.lasts_s)
+        order.facts["written_bytes"] = order.facts.get("written_bytes", 0) + written
+        return undo
+
+    return each(order, fill)
 
 
 def _fill(path: Path, size: int, *, to_the_brim: bool) -> None:

@@ -1,4 +1,4 @@
-"""Faults on an edge, the way of calls from one component to another: delay, drop, abort, partition."""
+"""Faults on the way of calls from one component to another: delay, drop, abort, partition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from towtank.faults import registry
 from towtank.faults.base import Order, cannot, each
 from towtank.faults.model import Fault
 from towtank.faults.options import EdgeOptions
-from towtank.platforms.base import Deployment, Edge, EdgeTrouble, HasEdges, Undo
+from towtank.platforms.base import CutsInstances, Deployment, Edge, EdgeTrouble, HasEdges, Undo
 
 
 class Delay:
@@ -37,11 +37,15 @@ class Abort:
 
 
 class Partition:
-    """Nothing comes through, either way."""
+    """Nothing comes through, either way: on an edge, to and from an instance, or its node."""
 
     def begin(self, deployment: Deployment, order: Order) -> Undo:
         """See `Action.begin`."""
-        return _trouble(deployment, order, EdgeTrouble("cut"))
+        what = order.options.of
+        if what == "edge":
+            return _trouble(deployment, order, EdgeTrouble("cut"))
+        cutter = deployment if isinstance(deployment, CutsInstances) else cannot(deployment, order)
+        return each(order, lambda name: cutter.cut_instance(name, what, lasts_s=order.lasts_s))
 
 
 def _trouble(deployment: Deployment, order: Order, trouble: EdgeTrouble) -> Undo:
@@ -64,6 +68,6 @@ def edges_of(faults: Iterable[Fault], only_target: str) -> tuple[Edge, ...]:
     for fault in faults:
         if fault.is_active and registry.kind(fault.kind).hits == "edge":
             options = registry.config_model(fault.kind).model_validate(fault.options)
-            if isinstance(options, EdgeOptions):
+            if isinstance(options, EdgeOptions) and getattr(options, "of", "edge") == "edge":
                 found[Edge(options.source, fault.target or only_target)] = None
     return tuple(found)

@@ -21,12 +21,13 @@ class Kill:
     def begin(self, deployment: Deployment, order: Order) -> Undo:
         """See `Action.begin`."""
         killer = deployment if isinstance(deployment, KillsInstances) else cannot(deployment, order)
-        if order.comes_back and not isinstance(deployment, RestartsInstances):
+        comes_back = order.lasts_s is not None
+        if comes_back and not isinstance(deployment, RestartsInstances):
             cannot(deployment, order)
 
         def kill(name: str) -> Undo:
             killer.kill_instance(name, grace_s=order.options.grace)
-            if order.comes_back and isinstance(deployment, RestartsInstances):
+            if comes_back and isinstance(deployment, RestartsInstances):
                 return partial(deployment.restart_instance, name)
             return _nothing
 
@@ -39,12 +40,7 @@ class Stop:
     def begin(self, deployment: Deployment, order: Order) -> Undo:
         """See `Action.begin`."""
         stopper = deployment if isinstance(deployment, StopsInstances) else cannot(deployment, order)
-
-        def stop(name: str) -> Undo:
-            stopper.stop_instance(name)
-            return partial(stopper.resume_instance, name)
-
-        return each(order, stop)
+        return each(order, lambda name: stopper.stop_instance(name, lasts_s=order.lasts_s))
 
 
 class Cpu:
@@ -53,7 +49,7 @@ class Cpu:
     def begin(self, deployment: Deployment, order: Order) -> Undo:
         """See `Action.begin`."""
         limiter = deployment if isinstance(deployment, LimitsCpu) else cannot(deployment, order)
-        return each(order, lambda name: limiter.limit_cpu(name, order.options.cores))
+        return each(order, lambda name: limiter.limit_cpu(name, order.options.cores, lasts_s=order.lasts_s))
 
 
 def _nothing() -> None:

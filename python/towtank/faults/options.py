@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
 
 from towtank.fields import Cores, Duration, Model, Ratio, Size
 from towtank.platforms.base import LOAD
@@ -30,7 +32,7 @@ class CpuOptions(Model):
 
 
 class DiskOptions(Model):
-    """Fill the deployment's own disk with one file in `{data}`."""
+    """Fill the deployment's own disk with one file in `{data}`, or in a volume of its pods."""
 
     size: Size = Field(gt=0, description="bytes of the file, at most", examples=["1GiB"])
     leave: Size = Field(
@@ -38,7 +40,9 @@ class DiskOptions(Model):
         description="bytes that stay free on the disk whatever `size` says; at least 256 MiB, unless the folder is "
         "a disk of its own",
     )
-    folder: str = Field(".", description="folder of the file, inside `{data}`")
+    folder: str = Field(
+        ".", description="folder of the file, inside `{data}`; in a pod the path of a volume, such as `/data`"
+    )
 
 
 class EdgeOptions(Model):
@@ -73,4 +77,15 @@ class AbortOptions(SharedEdgeOptions):
 
 
 class PartitionOptions(EdgeOptions):
-    """Cut an edge: nothing comes through in either direction, and no new connection is made."""
+    """Cut an edge, an instance or its node off: nothing comes through in either direction."""
+
+    of: Literal["edge", "instance", "node"] = Field(
+        "edge",
+        description="what is cut: the way of calls over an edge, all ways of an instance, or those of its node",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.of != "edge" and self.source != LOAD:
+            raise ValueError(f"`from` belongs to `of: edge`; `of: {self.of}` cuts the ways to everybody")
+        return self

@@ -56,7 +56,12 @@ FAULTS: dict[str, FaultKind] = {
     ),
     "drop": FaultKind(DropOptions, "towtank.faults.edges:Drop", "let calls over an edge vanish", hits="edge"),
     "abort": FaultKind(AbortOptions, "towtank.faults.edges:Abort", "break calls over an edge", hits="edge"),
-    "partition": FaultKind(PartitionOptions, "towtank.faults.edges:Partition", "cut an edge", hits="edge"),
+    "partition": FaultKind(
+        PartitionOptions,
+        "towtank.faults.edges:Partition",
+        "cut an edge, an instance or its node off",
+        hits="edge",
+    ),
 }
 
 _registry: Registry[FaultKind, Action] = Registry(

@@ -261,19 +261,47 @@ class RestartsInstances(Protocol):
 class StopsInstances(Protocol):
     """A deployment whose instances can be stopped (SIGSTOP) and let go on."""
 
-    def stop_instance(self, name: str) -> None:
-        """Stop every process of it."""
+    def stop_instance(self, name: str, *, lasts_s: float | None = None) -> Undo:
+        """Stop every process of it; lets it go on when undone.
 
-    def resume_instance(self, name: str) -> None:
-        """Let it go on."""
+        `lasts_s`, here and below: who makes the fault elsewhere undoes it by itself when nobody has soon after this.
+        """
 
 
 @runtime_checkable
 class LimitsCpu(Protocol):
     """A deployment whose instances can be left less CPU while they run."""
 
-    def limit_cpu(self, name: str, cores: float) -> Undo:
+    def limit_cpu(self, name: str, cores: float, *, lasts_s: float | None = None) -> Undo:
         """Leave an instance this many cores; gives back what it had when undone."""
+
+
+@runtime_checkable
+class CutsInstances(Protocol):
+    """A deployment whose instances, or the nodes that they are on, can be cut off the network."""
+
+    def cut_instance(
+        self, name: str, what: Literal["instance", "node"], *, lasts_s: float | None = None
+    ) -> Undo:
+        """Let nothing come to it or from it."""
+
+
+@runtime_checkable
+class FillsVolumes(Protocol):
+    """A deployment whose instances have volumes that can be filled from outside."""
+
+    def fill_volume(self, name: str, filling: Filling, *, lasts_s: float | None = None) -> tuple[int, Undo]:
+        """Let one file take room; how many bytes it has."""
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A file that takes room: its folder, its size at most, and what stays free, on a shared disk too; bytes."""
+
+    folder: str
+    size_bytes: int
+    leave_bytes: int
+    leave_shared_bytes: int
 
 
 @runtime_checkable

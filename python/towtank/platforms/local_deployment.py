@@ -339,16 +339,15 @@ class LocalDeployment:
         with self._lock:
             self._spawned[name] = spawned
 
-    def stop_instance(self, name: str) -> None:
-        """Stop every process of an instance."""
+    def stop_instance(self, name: str, *, lasts_s: float | None = None) -> Undo:
+        """Stop every process of an instance; see `base.StopsInstances`. The guard ends it when Towtank does."""
+        del lasts_s
         self._guard.signal(name, "STOP")
+        return lambda: self._guard.signal(name, "CONT")
 
-    def resume_instance(self, name: str) -> None:
-        """Let an instance go on."""
-        self._guard.signal(name, "CONT")
-
-    def limit_cpu(self, name: str, cores: float) -> Undo:
+    def limit_cpu(self, name: str, cores: float, *, lasts_s: float | None = None) -> Undo:
         """Lower the CPU limit of an instance's control group; see `base.LimitsCpu`."""
+        del lasts_s
         with self._lock:
             quota = CpuQuota.of(self._spawned[name].cgroup)
         return quota.lower(cores)

@@ -33,10 +33,16 @@ class FaultAbility:
         For the docs.
     lasts : {"must", "may", "never"}
         Whether it must, may or cannot have an end (`for`) there.
+    needs : str
+        Key that the deployment must have for it; empty where it needs none.
+    options : mapping
+        Key of the fault → values that are possible there; keys that are not named may have any.
     """
 
     how: str
     lasts: Literal["must", "may", "never"] = "must"
+    needs: str = ""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ PLATFORMS: dict[str, PlatformKind] = {
             "delay": FaultAbility("Toxiproxy between the components"),
             "drop": FaultAbility("Toxiproxy between the components"),
             "abort": FaultAbility("Toxiproxy between the components"),
-            "partition": FaultAbility("Toxiproxy between the components"),
+            "partition": FaultAbility("Toxiproxy between the components", options={"of": ("edge",)}),
         },
         no_faults="no way is known to make it on processes of this machine",
     ),
@@ -87,10 +93,18 @@ PLATFORMS: dict[str, PlatformKind] = {
         faults={
             "kill": FaultAbility("the pod is deleted, and its controller makes another", lasts="never"),
             "cpu": FaultAbility(
-                "the running pod is resized in place (Kubernetes 1.33 or newer; with a CPU limit)"
+                "the running pod is resized in place (Kubernetes 1.33 or newer); without a CPU limit, the disturber of "
+                "its node limits the containers' control groups"
             ),
+            "stop": FaultAbility("the node's disturber sends SIGSTOP, then SIGCONT", needs="disturber"),
+            "partition": FaultAbility(
+                "the node's disturber drops all that comes to the pod or node, or from it",
+                needs="disturber",
+                options={"of": ("instance", "node")},
+            ),
+            "disk": FaultAbility("the node's disturber puts one file into a volume", needs="disturber"),
         },
-        no_faults="from outside of a container that cannot be done, or not be undone for certain",
+        no_faults="calls between pods go where no proxy of ours can be put without changing the deployment",
     ),
 }
 

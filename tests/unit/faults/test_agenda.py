@@ -44,11 +44,9 @@ class Patient:
     def restart_instance(self, name):
         self._do("restart", name)
 
-    def stop_instance(self, name):
+    def stop_instance(self, name, *, lasts_s=None):
         self._do("stop", name)
-
-    def resume_instance(self, name):
-        self._do("resume", name)
+        return lambda: self._do("resume", name)
 
     @property
     def words(self):
@@ -98,7 +96,7 @@ def test_what_had_not_come_when_the_load_was_over_is_told():
 
 def test_an_unforeseen_error_of_one_fault_leaves_the_others():
     patient = Patient()
-    patient.stop_instance = lambda name: 1 / 0
+    patient.stop_instance = lambda name, **_: 1 / 0
     made, _ = carry_out([fault(), fault("kill", at="200ms", **{"for": "100ms"})], patient)
     assert patient.words == ["kill app-0", "restart app-0"]
     assert [("ZeroDivisionError" in problem) for problem in made.problems] == [True]
@@ -183,3 +181,32 @@ def test_every_kind_can_be_loaded():
     for name in registry.names():
         assert callable(registry.create(name).begin)
         assert registry.kind(name).summary
+
+
+def test_the_event_says_what_was_really_done(tmp_path):
+    patient = Patient()
+    patient.data_folder = tmp_path
+    made, _ = carry_out([fault("disk", options={"size": "3MiB", "leave": "256MiB"})], patient)
+    begun = made.events[0]
+    assert (begun.kind, begun.detail["facts"]) == (BEGAN, {"written_bytes": 3 << 20}), made.problems
+    assert begun.message == "disk of app (written 3 MiB)"
+
+
+def test_who_undoes_a_fault_elsewhere_knows_how_long_it_lasts():
+    patient, told = Patient(), []
+    patient.fill_volume = lambda name, filling, *, lasts_s: (
+        filling.size_bytes // 2,
+        told.append(lasts_s) or list,
+    )
+    made, _ = carry_out([fault("disk", instance="all", options={"size": "2MiB", "folder": "/data"})], patient)
+    assert told == [0.2, 0.2, 0.2]
+    assert made.events[0].detail["facts"] == {"written_bytes": 3 << 20}
+
+
+@pytest.mark.parametrize("what", ["instance", "node"])
+def test_a_partition_of_an_instance_asks_for_that_power(what):
+    patient, told = Patient(), []
+    patient.cut_instance = lambda name, of, *, lasts_s: told.append((name, of, lasts_s)) or list
+    made, _ = carry_out([fault("partition", options={"of": what})], patient)
+    assert told == [("app-0", what, 0.2)]
+    assert made.problems == ()

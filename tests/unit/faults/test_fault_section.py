@@ -129,6 +129,51 @@ def test_a_platform_says_what_it_cannot_do(tmp_path):
     )
 
 
+IN_A_CLUSTER = "{{platform: kubernetes, context: any, manifests: [app.yaml]{}}}"
+ITS_MANIFEST = """\
+apiVersion: v1
+kind: Service
+metadata: {name: app}
+spec: {ports: [{port: 80}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "keys", "words"),
+    [
+        ("{kind: stop, at: 5s, for: 1s}", "", "needs the deployment's key 'disturber', and 'app' has none"),
+        ("{kind: stop, at: 5s, for: 1s}", ", disturber: {image: 'e:1'}", ""),
+        (
+            "{kind: partition, at: 5s, for: 1s}",
+            ", disturber: {image: 'e:1'}",
+            "`of: edge` is not possible; allowed are",
+        ),
+        ("{kind: partition, at: 5s, for: 1s, of: node}", ", disturber: {image: 'e:1'}", ""),
+        ("{kind: partition, at: 5s, for: 1s, of: pod}", "", "of"),
+        (
+            "{kind: delay, at: 5s, for: 1s, delay: 5ms}",
+            ", disturber: {image: 'e:1'}",
+            "cannot make the fault 'delay'",
+        ),
+    ],
+)
+def test_in_a_cluster_some_need_a_hand_on_the_node(tmp_path, fault, keys, words):
+    (tmp_path / "app.yaml").write_text(ITS_MANIFEST)
+    file = study(tmp_path, fault, deployment=IN_A_CLUSTER.format(keys))
+    if not words:
+        assert load_plan(file).treatments
+        return
+    found = problems(tmp_path, lambda: load_plan(file))
+    assert any(words in one for one in found), found
+
+
+def test_an_instance_is_not_cut_off_where_there_are_only_edges(tmp_path):
+    found = problems(
+        tmp_path, lambda: load_plan(study(tmp_path, "{kind: partition, at: 5s, for: 1s, of: instance}"))
+    )
+    assert "on platform 'local' `of: instance` is not possible; allowed are edge" in found[0]
+
+
 def test_several_targets_need_a_name(tmp_path):
     found = problems(tmp_path, lambda: load_plan(study(tmp_path, "{kind: kill, at: 5s}", deployment=TWO)))
     assert "the fault must name one of app, db" in found[0]

@@ -130,8 +130,14 @@ fn below(directory: &Path) -> Vec<PathBuf> {
 
 /// All directories of that name below a mount point.
 pub fn find(mount: &Path, name: &str) -> Vec<PathBuf> {
+    find_where(mount, |found| found == name)
+}
+
+/// All directories below a mount point whose names are such, parents first.
+pub fn find_where(mount: &Path, is_such: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let mut directories = below(mount);
-    directories.retain(|directory| directory.file_name().is_some_and(|n| n == name));
+    directories
+        .retain(|directory| directory.file_name().and_then(|name| name.to_str()).is_some_and(&is_such));
     directories
 }
 

@@ -18,7 +18,8 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn new(branches: Vec<Branch>) -> Self {
+    /// Of these directories.
+    pub fn new(branches: Vec<Branch>) -> Self {
         Self { branches }
     }
 

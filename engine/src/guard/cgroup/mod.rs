@@ -4,7 +4,7 @@
 //! `freezer`; version 2 gives all of it in one. On a hybrid machine both are used: the limits are where the controllers
 //! are. Nothing here is needed: what is not permitted is said, and the guard goes on without it.
 
-mod branch;
+pub mod branch;
 mod group;
 pub mod mounts;
 

@@ -64,6 +64,11 @@ fn parse(mountinfo: &str, own_groups: &str) -> Vec<Hierarchy> {
     found
 }
 
+/// Where a table of mounts (`mountinfo`) has the hierarchy with this label; with several controllers, one will do.
+pub fn find(mountinfo: &str, label: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| mount_of(line, label)).map(|(mount, _)| mount)
+}
+
 /// The mount point and root of a line of mountinfo if it is the hierarchy with this label.
 fn mount_of(line: &str, label: &str) -> Option<(PathBuf, String)> {
     let (before, after) = line.split_once(" - ")?;

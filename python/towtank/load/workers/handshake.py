@@ -37,7 +37,7 @@ def greet(connection: socket.socket, token: str | None) -> tuple[dict[str, Any],
         It does not let us in, or does not know the token itself.
     """
     connection.settimeout(_WITHIN_S)
-    hello = _message(connection)
+    hello = message(connection)
     if hello.get("event") != "hello" or hello.get("protocol") != PROTOCOL:
         raise EngineError(
             f"the worker said {str(hello)[:200]}; a hello of protocol {PROTOCOL} was expected",
@@ -48,7 +48,7 @@ def greet(connection: socket.socket, token: str | None) -> tuple[dict[str, Any],
     frames.send_message(connection, {"protocol": PROTOCOL, "nonce": ours, "proof": proof})
     early: list[bytes] = []
     while True:
-        welcome = _message(connection)
+        welcome = message(connection)
         match welcome.get("event"):
             case "welcome":
                 break
@@ -68,12 +68,19 @@ def _proof(token: str, who: str, worker: str, orchestrator: str) -> str:
     return hmac.new(token.encode(), signed, hashlib.sha256).hexdigest()
 
 
-def _message(connection: socket.socket) -> dict[str, Any]:
+def message(connection: socket.socket) -> dict[str, Any]:
+    """Receive one message.
+
+    Raises
+    ------
+    EngineError
+        The connection has ended, or what came is none.
+    """
     is_message, content = frames.receive(connection)
     try:
-        message = json.loads(content) if is_message else None
+        found = json.loads(content) if is_message else None
     except ValueError:
-        message = None
-    if not isinstance(message, dict):
+        found = None
+    if not isinstance(found, dict):
         raise EngineError(f"what answers there said {content[:100]!r}, which is no worker's message")
-    return message
+    return found

@@ -85,6 +85,19 @@ class Copies(Model):
     count: Whole = Field(ge=1, le=MOST_COPIES, description="how many of each")
 
 
+class Disturber(Model):
+    """Helpers for faults that need a hand on the node: one privileged pod of the engine's image on each."""
+
+    image: str = Field(min_length=1, description="image of the engine, as the cluster pulls it")
+    namespace: Annotated[str, Field(pattern=_LABEL_NAME)] | None = Field(
+        None,
+        description="a namespace that exists and lets privileged pods in; without it one is made, and removed",
+    )
+    node_selector: dict[str, str] = Field(
+        {}, description="labels of the nodes that they stand on; without it all"
+    )
+
+
 class KubernetesReady(Ready):
     """When the deployment counts as ready: its pods are, and then this probe of each target is answered."""
 
@@ -217,6 +230,10 @@ class KubernetesConfig(TargetsTransport):
     )
     headers: Headers = Field(
         default_factory=dict, description="sent with every request; {env.NAME} and {file.PATH} take secrets"
+    )
+    disturber: Disturber | None = Field(
+        None,
+        description="helpers on the nodes, for the faults `stop`, `partition` and `disk` (docs/faults.md)",
     )
     ready: KubernetesReady = Field(KubernetesReady(), description="when the deployment counts as ready")
     logs: Annotated[PodLogging | Literal[False], BeforeValidator(_logging)] = Field(

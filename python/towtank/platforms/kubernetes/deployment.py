@@ -7,11 +7,20 @@ import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms import placeholders
-from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target, Undo
+from towtank.platforms.base import (
+    Cancelled,
+    DeployContext,
+    Filling,
+    Instance,
+    LogFile,
+    SystemEvent,
+    Target,
+    Undo,
+)
 from towtank.platforms.kubernetes import creating, disturbing, ownership, pods, reach, watching
 from towtank.platforms.kubernetes.baseline import Baseline, busy_nodes, off_baseline
 from towtank.platforms.kubernetes.census import Census
@@ -20,6 +29,7 @@ from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
+from towtank.platforms.kubernetes.disturbers import Disturbers, container_ids
 from towtank.platforms.kubernetes.journal import Journal, Step
 from towtank.platforms.kubernetes.kept import OF_EVENT, OF_NODE, OF_POD
 from towtank.platforms.kubernetes.kubeconfig import find_context
@@ -99,6 +109,13 @@ class KubernetesDeployment:
             self._namespace, config.namespace is None, tuple(one.owned for one in planned),
         )  # fmt: skip
         self._lease = LiveLease(self._api, self._namespace, context.token, self._marks)
+        self._disturbers = (
+            None
+            if config.disturber is None
+            else Disturbers(
+                connection, config.disturber, context, namespace_name(f"{context.name}-faults", context.token)
+            )
+        )
         self._journal = Journal()
         self._census = Census()
         self._nodes_seen = NodeJournal()
@@ -138,6 +155,8 @@ class KubernetesDeployment:
                 creating.check_namespace(self._api, self._namespace, self._context.token)
             self._watch()
             creating.create_all(self._api, self._planned)
+            if self._disturbers is not None:
+                self._disturbers.create()
         except BaseException as error:
             try:
                 self.remove()
@@ -215,6 +234,8 @@ class KubernetesDeployment:
         waiter.wait(ready.timeout, first_instance=first, cancelled=cancelled)
         self._timings_s["pods_ready"] = round(time.monotonic() - begun, 4)
         until = begun + ready.timeout
+        if self._disturbers is not None:
+            self._disturbers.wait_ready(max(1.0, until - time.monotonic()), cancelled)
         for name in self._routes_wanted:
             self._find_target(name, until, cancelled)
         left_s = max(0.001, until - time.monotonic())
@@ -383,14 +404,55 @@ class KubernetesDeployment:
 
     def kill_instance(self, name: str, *, grace_s: float) -> None:
         """Delete a pod; see `base.KillsInstances`."""
+        disturbing.kill(self._api, self._namespace, self._pod(name), grace_s)
+
+    def limit_cpu(self, name: str, cores: float, *, lasts_s: float | None = None) -> Undo:
+        """Resize a running pod, or limit it from its node where it has no limit; see `base.LimitsCpu`."""
+        pod = self._pod(name)
+        if self._disturbers is None or disturbing.has_cpu_limits(pod):
+            return disturbing.limit_cpu(self._api, self._namespace, name, cores)
+        fault = {"kind": "cpu", "containers": container_ids(pod), "cores": cores}
+        return self._disturbers.begin(pod, fault, lasts_s)[1]
+
+    def stop_instance(self, name: str, *, lasts_s: float | None = None) -> Undo:
+        """Stop every process of a pod; see `base.StopsInstances`."""
+        pod = self._pod(name)
+        return self._hands().begin(pod, {"kind": "stop", "containers": container_ids(pod)}, lasts_s)[1]
+
+    def cut_instance(
+        self, name: str, what: Literal["instance", "node"], *, lasts_s: float | None = None
+    ) -> Undo:
+        """Cut a pod or its node off; see `base.CutsInstances`."""
+        pod = self._pod(name)
+        if what == "node":
+            return self._hands().begin(pod, {"kind": "cut_machine"}, lasts_s, alone=True)[1]
+        return self._hands().begin(pod, {"kind": "cut", "containers": container_ids(pod)}, lasts_s)[1]
+
+    def fill_volume(self, name: str, filling: Filling, *, lasts_s: float | None = None) -> tuple[int, Undo]:
+        """Fill a volume of a pod; see `base.FillsVolumes`."""
+        # Of a pod that is watched its volumes are not kept.
+        pod = self._api.get(POD.path(self._namespace, name))
+        fault = {
+            "kind": "disk", "containers": [disturbing.with_volume(pod, filling.folder)],
+            "pod": str(pod["metadata"]["uid"]), "folder": filling.folder, "bytes": filling.size_bytes,
+            "leave_bytes": filling.leave_bytes, "leave_shared_bytes": filling.leave_shared_bytes,
+        }  # fmt: skip
+        facts, undo = self._hands().begin(pod, fault, lasts_s)
+        return int(facts.get("bytes", 0)), undo
+
+    def _pod(self, name: str) -> Json:
         pod = next((pod for pod in self._pods() if pod["metadata"]["name"] == name), None)
         if pod is None:
             raise PlatformError(f"there is no pod {name} any more")
-        disturbing.kill(self._api, self._namespace, pod, grace_s)
+        return pod
 
-    def limit_cpu(self, name: str, cores: float) -> Undo:
-        """Resize a running pod; see `base.LimitsCpu`."""
-        return disturbing.limit_cpu(self._api, self._namespace, name, cores)
+    def _hands(self) -> Disturbers:
+        if self._disturbers is None:
+            raise PlatformError(
+                f"deployment {self._context.name!r} has no disturbers, which this fault needs",
+                hint="give it some: `disturber: {image: …}`; docs/faults.md",
+            )
+        return self._disturbers
 
     # --- going ---------------------------------------------------------------------------------------------------
 
@@ -403,10 +465,11 @@ class KubernetesDeployment:
             self._journal.disarm()
             for watcher in self._watchers.values():
                 watcher.close()
-            try:
-                creating.delete_all(self._api, self._note)
-            finally:
-                self._kept_logs()
+            with contextlib.ExitStack() as each:  # whatever fails, from the last to the first
+                each.callback(self._kept_logs)
+                each.callback(creating.delete_all, self._api, self._note)
+                if self._disturbers is not None:
+                    each.callback(self._disturbers.close)
             self._lease.close()
             self._removed = True
             with contextlib.suppress(OSError):

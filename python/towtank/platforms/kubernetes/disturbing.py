@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from towtank.errors import PlatformError
@@ -31,6 +32,42 @@ def behind(api: ApiClient, namespace: str, target: KubernetesTarget, living: Ite
     )
 
 
+def has_cpu_limits(pod: Json) -> bool:
+    """Whether every container of a pod has a CPU limit: only then it can be resized, and resized back."""
+    return all(_limits_cpu(one) for one in pod["spec"]["containers"])
+
+
+def _limits_cpu(container: Json) -> bool:
+    return "cpu" in ((container.get("resources") or {}).get("limits") or {})
+
+
+def with_volume(pod: Json, folder: str) -> str:
+    """Id of the running container that has a volume mounted at a folder, or above it.
+
+    Raises
+    ------
+    PlatformError
+        There is none.
+    """
+    mounted: dict[str, str] = {}
+    for container in pod["spec"]["containers"]:
+        for mount in container.get("volumeMounts") or []:
+            if not mount.get("readOnly"):
+                mounted.setdefault(str(mount["mountPath"]).rstrip("/") or "/", container["name"])
+    wanted = PurePosixPath(folder)
+    holder = next((name for path, name in mounted.items() if wanted.is_relative_to(path)), None)
+    if holder is None or ".." in wanted.parts:
+        raise PlatformError(
+            f"pod {pod['metadata']['name']} has no volume at {folder!r}; it has {', '.join(mounted) or 'none'}",
+            hint="`folder` of the fault `disk` is the path of a volume in the pod, or one below it",
+        )
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    found: Json = next((one for one in statuses if one.get("name") == holder), {})
+    if (found.get("state") or {}).get("running") is None:
+        raise PlatformError(f"container {holder} of pod {pod['metadata']['name']} does not run")
+    return str(found.get("containerID") or "").rpartition("/")[2]
+
+
 def kill(api: ApiClient, namespace: str, pod: Json, grace_s: float) -> None:
     """Delete a pod, by its UID; whoever owns it makes another."""
     metadata = pod["metadata"]
@@ -56,11 +93,12 @@ def limit_cpu(api: ApiClient, namespace: str, name: str, cores: float) -> Undo:
         nonlocal uid
         uid = str(pod["metadata"]["uid"])
         for container in pod["spec"]["containers"]:
-            if "cpu" not in ((container.get("resources") or {}).get("limits") or {}):
+            if not _limits_cpu(container):
                 raise PlatformError(
                     f"container {container['name']} of pod {name} has no CPU limit; one that it is given while it runs "
                     "could not be taken from it again",
-                    hint="write one into its manifest, or `patches` it: resources.limits.cpu",
+                    hint="write one into its manifest, or `patches` it: resources.limits.cpu; or give the deployment a "
+                    "`disturber`, which needs none",
                 )
         for container in pod["spec"]["containers"]:
             had[container["name"]] = copy.deepcopy(container.get("resources") or {})

@@ -9,10 +9,11 @@ from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes import creating, ownership, reach, rights, sources
 from towtank.platforms.kubernetes.client import ApiClient
-from towtank.platforms.kubernetes.config import KubernetesConfig
+from towtank.platforms.kubernetes.config import Disturber, KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection, connect, usable_nodes
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment, namespace_name
 from towtank.platforms.kubernetes.discovery import LEASE, NAMESPACE
+from towtank.platforms.kubernetes.disturbers import MARK, try_pod
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.lease import lease_name, live_holder
 from towtank.platforms.kubernetes.parameters import Change, changed
@@ -81,26 +82,32 @@ class KubernetesPlatform:
         PlatformError
             The cluster cannot be reached or is another one than then, or somebody still uses the deployment.
         """
-        note = next((found for path in _note_folders(folder) if (found := ownership.Note.read(path))), None)
-        if note is None or note.token != token:
-            return 0
-        api = ApiClient(find_context(note.context, note.kubeconfig or None))
-        try:
-            _check_same_cluster(api, note)
-            lease = api.find(LEASE.path(note.namespace, lease_name(token)))
-            who = live_holder(api, lease) if lease is not None and ownership.is_ours(lease, token) else ""
-            if who:
-                raise PlatformError(
-                    f"the deployment {token} in namespace {note.namespace} is still used by {who}",
-                    hint="wait until that towtank has ended",
-                )
-            return creating.delete_all(api, note)
-        finally:
-            api.close()
+        notes = [found for path in _note_folders(folder) if (found := ownership.Note.read(path))]
+        ours = [note for note in notes if note.token.removesuffix(MARK) == token]
+        # Disturbers first: as long as they are there they still hold what they do to the deployment.
+        return sum(_sweep(note) for note in sorted(ours, key=lambda note: note.token == token))
+
+
+def _sweep(note: ownership.Note) -> int:
+    api = ApiClient(find_context(note.context, note.kubeconfig or None))
+    try:
+        _check_same_cluster(api, note)
+        lease = api.find(LEASE.path(note.namespace, lease_name(note.token)))
+        who = live_holder(api, lease) if lease is not None and ownership.is_ours(lease, note.token) else ""
+        if who:
+            raise PlatformError(
+                f"the deployment {note.token} in namespace {note.namespace} is still used by {who}",
+                hint="wait until that towtank has ended",
+            )
+        return creating.delete_all(api, note)
+    finally:
+        api.close()
 
 
 def _note_folders(folder: Path) -> list[Path]:
-    return [folder, *(path.parent for path in sorted(folder.glob(f"*/{ownership.NOTE}")))]
+    """Where notes may be: disturbers have theirs in a folder of the deployment's."""
+    found = [*folder.glob(f"*/{ownership.NOTE}"), *folder.glob(f"*/*/{ownership.NOTE}")]
+    return [folder, *(path.parent for path in sorted(found))]
 
 
 def _check_same_cluster(api: ApiClient, note: ownership.Note) -> None:
@@ -134,6 +141,8 @@ def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> l
         f"the right to {one.words} is missing in context {api.context!r}"
         for one in rights.missing(api, wanted)
     ]
+    if config.disturber is not None:
+        found += _disturber_problems(api, config.disturber)
     if config.namespace is not None and not found:
         creating.check_namespace(api, config.namespace, token="")
     if not found:
@@ -142,6 +151,17 @@ def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> l
         found.append(
             f"`towtank doctor --context {api.context}` checks rights; docs/kubernetes.md grants them"
         )
+    return found
+
+
+def _disturber_problems(api: ApiClient, config: Disturber) -> list[str]:
+    """What keeps disturbers away; a namespace that is not there yet cannot be asked."""
+    found = [
+        f"the right to {one.words} is missing in context {api.context!r}"
+        for one in rights.missing(api, rights.of_disturbers(config.namespace))
+    ]
+    if config.namespace is not None and not found:
+        try_pod(api, config, config.namespace)
     return found
 
 

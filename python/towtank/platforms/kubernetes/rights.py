@@ -162,6 +162,22 @@ def of_source(source: str, namespace: str | None) -> list[Right]:
     ]  # fmt: skip
 
 
+def of_disturbers(namespace: str | None) -> list[Right]:
+    """Rights that helpers on the nodes need besides those of a deployment: to stand in a namespace.
+
+    Parameters
+    ----------
+    namespace : str, optional
+        A given one; without it one is made.
+    """
+    why = "for the deployment's `disturber`"
+    kinds = (("", "secrets", _OWN), ("apps", "daemonsets", _OWN), ("", "pods", ("create", "list", "delete")))
+    found = [Right(verb, group, name, namespace or "", why) for group, name, verbs in kinds for verb in verbs]
+    if namespace is None:
+        found += [Right(verb, "", "namespaces", "", why) for verb in _OWN_NAMESPACE]
+    return found
+
+
 def missing(api: ApiClient, wanted: Sequence[Right], *, optional: bool = False) -> list[Right]:
     """Rights that the API server does not grant; the optional ones only when asked for.
 

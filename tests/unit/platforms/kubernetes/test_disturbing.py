@@ -7,11 +7,13 @@ import time
 import pytest
 
 from support.cluster_app import patched
+from support.fake_cluster import Refusal
 from towtank.errors import PlatformError
 from towtank.faults import registry as faults
 from towtank.platforms import base, registry
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
-from towtank.platforms.kubernetes.disturbing import lowered
+from towtank.platforms.kubernetes.disturbers import container_ids
+from towtank.platforms.kubernetes.disturbing import lowered, with_volume
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
 
 
@@ -30,7 +32,13 @@ def deployed(make, context):
 
 
 def test_the_deployment_has_the_powers_that_its_platform_names():
-    needs = {"kill": base.KillsInstances, "cpu": base.LimitsCpu}
+    needs = {
+        "kill": base.KillsInstances,
+        "cpu": base.LimitsCpu,
+        "stop": base.StopsInstances,
+        "partition": base.CutsInstances,
+        "disk": base.FillsVolumes,
+    }
     assert set(registry.kind("kubernetes").faults) == set(needs)
     for power in (base.HasVictims, *needs.values()):
         methods = [name for name in vars(power) if not name.startswith("_")]
@@ -124,3 +132,78 @@ def eventually(holds, within_s=10):
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+# --- from the nodes ------------------------------------------------------------------------------------------------
+
+POD = {
+    "metadata": {"name": "app-1"},
+    "spec": {
+        "containers": [
+            {"name": "web", "volumeMounts": [{"name": "conf", "mountPath": "/etc/web", "readOnly": True}]},
+            {"name": "db", "volumeMounts": [{"name": "data", "mountPath": "/var/db"}]},
+        ]
+    },
+    "status": {
+        "containerStatuses": [
+            {"name": "web", "containerID": "containerd://aa", "state": {"running": {}}},
+            {"name": "db", "containerID": "cri-o://bb", "state": {"running": {}}},
+            {"name": "old", "containerID": "cri-o://cc", "state": {"terminated": {}}},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("folder", ["/var/db", "/var/db/log", "/var/db/"])
+def test_a_volume_is_found_by_its_path(folder):
+    assert with_volume(POD, folder) == "bb"
+
+
+@pytest.mark.parametrize("folder", ["/etc/web", "/var", "/var/db/../..", "var/db", "."])
+def test_what_is_no_volume_is_refused(folder):
+    with pytest.raises(PlatformError, match=r"pod app-1 has no volume at .*; it has /var/db"):
+        with_volume(POD, folder)
+
+
+def test_only_running_containers_are_hit():
+    assert container_ids(POD) == ["aa", "bb"]
+    with pytest.raises(PlatformError, match="has no container that runs"):
+        container_ids({"metadata": {"name": "app-1"}, "status": {}})
+
+
+def test_without_disturbers_what_needs_them_says_so(deployed):
+    deployment = deployed()
+    (name,) = deployment.victims("app")
+    with pytest.raises(PlatformError, match="has no disturbers, which this fault needs") as refused:
+        deployment.stop_instance(name)
+    assert "disturber: {image: " in refused.value.hint
+
+
+def test_where_pod_security_forbids_them_nothing_is_left(cluster, make, context):
+    cluster.refuses["Pod/towtank-disturber"] = Refusal(
+        403, "Forbidden", 'pods "x" is forbidden: violates PodSecurity "restricted"'
+    )
+    with pytest.raises(PlatformError, match=r'may not stand in namespace towtank-shop-faults-.*"restricted"'):
+        KubernetesPlatform().deploy(make(disturber={"image": "engine:1"}), context)
+    assert [name for kind, _, name in cluster.store if kind == "namespaces"] == ["default", "kube-system"]
+
+
+def test_disturbers_stand_beside_the_deployment_and_go_with_it(cluster, make, context):
+    deployment = KubernetesPlatform().deploy(make(disturber={"image": "engine:1"}), context)
+    (made,) = [thing for (kind, _, _), thing in cluster.store.items() if kind == "daemonsets"]
+    place = next(
+        thing for (kind, _, name), thing in cluster.store.items() if name == made["metadata"]["namespace"]
+    )
+    assert place["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert place["metadata"]["labels"]["towtank.dev/token"] == f"{context.token}-faults"
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:2] == ["disturb", "--listen"]
+    deployment.remove()
+    assert [name for kind, _, name in cluster.store if kind == "namespaces"] == ["default", "kube-system"]
+
+
+def test_what_a_killed_towtank_left_of_them_is_swept(cluster, make, context, monkeypatch):
+    KubernetesPlatform().deploy(make(disturber={"image": "engine:1"}), context)
+    monkeypatch.setattr("towtank.platforms.kubernetes.platform.live_holder", lambda *_: "")
+    assert KubernetesPlatform().sweep_noted(context.token, context.data_dir.parent) >= 2
+    assert [name for kind, _, name in cluster.store if kind == "namespaces"] == ["default", "kube-system"]

@@ -1,0 +1,277 @@
+"""Helpers on the nodes that make faults where the API cannot: there before the load, each reached at its own address.
+
+They live beside the deployment, with a note, a Lease and a mark of their own, so that no pod of theirs is taken for one
+of the deployment. docs/faults.md says what they do, and how everything is undone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from towtank.errors import EngineError, PlatformError
+from towtank.load.workers import places
+from towtank.platforms.base import Cancelled, DeployContext, Undo
+from towtank.platforms.kubernetes import creating, disturber_objects, ownership, pods
+from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
+from towtank.platforms.kubernetes.config import Disturber
+from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.creating import Planned
+from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.grip import Grip
+from towtank.platforms.kubernetes.lease import LiveLease
+from towtank.platforms.kubernetes.ownership import Note, Owned
+from towtank.platforms.kubernetes.readiness import Waiter, cancelled_sleep
+from towtank.platforms.kubernetes.sources import Source
+from towtank.platforms.kubernetes.workloads import Workload
+
+MARK = "-faults"
+"""Ends the token of what belongs to the disturbers of a deployment."""
+_WHERE = "disturber"
+_LISTENING_WITHIN_S = 20.0
+_TRY_EVERY_S = 0.3
+_ACCOUNT_WITHIN_S = 15.0
+"""A new namespace has its service account a moment later, and no pod before."""
+
+
+class Disturbers:
+    """A DaemonSet in a namespace of its own, or a given one.
+
+    Parameters
+    ----------
+    connection : Connection
+        The deployment's.
+    config : Disturber
+    context : DeployContext
+        The deployment's.
+    namespace : str
+        For those that are not given one.
+    """
+
+    def __init__(
+        self, connection: Connection, config: Disturber, context: DeployContext, namespace: str
+    ) -> None:
+        self._connection = connection
+        self._api = connection.api
+        self._config = config
+        self._context = replace(
+            context, token=context.token + MARK, data_dir=context.data_dir / MARK.strip("-")
+        )
+        self._namespace = config.namespace or namespace
+        self._token = secrets.token_hex(32)
+        self._marks = ownership.labels(self._context)
+        self._planned = self._plan()
+        self._standing: dict[str, Json] = {}
+        self._note: Note | None = None
+        self._lease = LiveLease(self._api, self._namespace, self._context.token, self._marks)
+
+    @property
+    def owned(self) -> list[Owned]:
+        """What is to be created."""
+        return [one.owned for one in self._planned]
+
+    def _plan(self) -> list[Planned]:
+        things = [
+            disturber_objects.secret(self._token),
+            disturber_objects.daemon_set(self._config, self._marks),
+        ]
+        planned = []
+        for thing in things:
+            kind = self._connection.kinds.of(thing)
+            name = thing["metadata"]["name"]
+            owned = Owned(kind.api_version, kind.kind, kind.plural, kind.namespaced, self._namespace, name)
+            marked = ownership.marked(thing, self._namespace, self._marks)
+            planned.append(Planned(Source(marked, _WHERE), owned))
+        return planned
+
+    # --- coming up -------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Create everything; what was created goes with `close`, whatever happens.
+
+        Raises
+        ------
+        PlatformError
+            Privileged pods may not be made there, in the server's own words.
+        """
+        own = self._config.namespace is None
+        if not own:
+            creating.check_namespace(self._api, self._namespace, self._context.token)
+        note = Note(
+            self._context.token, self._api.context, self._api.server, self._connection.kubeconfig,
+            self._connection.identity, self._namespace, own, tuple(self.owned),
+        )  # fmt: skip
+        note.write(self._context.data_dir)
+        self._note = note
+        if own:
+            marks = {**self._marks, **disturber_objects.PRIVILEGED}
+            creating.create_namespace(self._api, self._namespace, marks)
+        self._lease.start()
+        try_pod(self._api, self._config, self._namespace, within_s=_ACCOUNT_WITHIN_S)
+        problems = creating.try_out(self._api, self._planned)
+        if problems:
+            raise PlatformError("\n".join(problems))
+        creating.create_all(self._api, self._planned)
+
+    def wait_ready(self, timeout_s: float, cancelled: Cancelled) -> None:
+        """Block until one stands, and answers, on every node that shall have one.
+
+        Raises
+        ------
+        ReadinessTimeout, PlatformError
+        """
+        waiter = Waiter(
+            self._api, "disturber", self._namespace, (Workload(self._planned[-1].owned),), self._living, self._mask
+        )  # fmt: skip
+        waiter.wait(timeout_s, first_instance="disturber", cancelled=cancelled)
+        standing = self._living()
+        if not standing:
+            raise PlatformError(
+                f"no node has a disturber: none has the labels {self._config.node_selector}",
+                hint="let `disturber.node_selector` choose the nodes of the deployment",
+            )
+        for pod in standing:
+            self._reach(pod, cancelled).close()
+        self._standing = {str(pod["spec"].get("nodeName")): pod for pod in standing}
+
+    def _living(self) -> list[Json]:
+        found, _ = self._api.list(
+            POD.path(self._namespace), labelSelector=ownership.selector(self._context.token)
+        )
+        return [pod for pod in found if not pods.is_leaving(pod)]
+
+    def _mask(self, text: str) -> str:
+        return text.replace(self._token, "***")
+
+    def _reach(self, pod: Json, cancelled: Cancelled) -> Grip:
+        node = pod["spec"].get("nodeName")
+        until = time.monotonic() + _LISTENING_WITHIN_S
+        while True:
+            try:
+                return self._take(pod)
+            except EngineError as error:
+                if time.monotonic() >= until:
+                    raise PlatformError(
+                        f"the disturber on node {node} cannot be reached: {error.message}",
+                        hint=error.hint
+                        or "run towtank where pods can be reached: on a node, in a pod, or over a route to them",
+                    ) from error
+            cancelled_sleep(_TRY_EVERY_S, cancelled)
+
+    def _take(self, pod: Json) -> Grip:
+        connection = places.connected(str((pod.get("status") or {}).get("podIP")), disturber_objects.PORT)
+        return Grip(connection, self._token, f"the disturber on node {pod['spec'].get('nodeName')}")
+
+    # --- at work ---------------------------------------------------------------------------------------------------
+
+    def begin(
+        self, pod: Json, fault: dict[str, Any], lasts_s: float | None, *, alone: bool = False
+    ) -> tuple[dict[str, Any], Undo]:
+        """Make a fault on the node of a pod.
+
+        Parameters
+        ----------
+        pod : mapping
+        fault : mapping
+            As `towtank-engine disturb` takes it.
+        lasts_s : float, optional
+            It undoes it by itself soon after this.
+        alone : bool
+            It cannot be told anything meanwhile, and undoes it exactly then.
+
+        Returns
+        -------
+        tuple
+            What it says of it, and what undoes it.
+
+        Raises
+        ------
+        PlatformError
+        """
+        grip = self._grip(str((pod.get("spec") or {}).get("nodeName")), str(pod["metadata"]["name"]))
+        try:
+            if alone:
+                fault = {**fault, "towards": grip.own_address}
+            facts = grip.begin(fault, lasts_s, alone=alone)
+        except BaseException:
+            grip.close()
+            raise
+        return facts, grip.undo
+
+    def _grip(self, node: str, pod: str) -> Grip:
+        """Reach the disturber of a node; the API is only asked where it is not where it was."""
+        known = self._standing.get(node)
+        if known is not None:
+            with contextlib.suppress(EngineError):
+                return self._take(known)
+        self._standing = {str(one["spec"].get("nodeName")): one for one in self._living()}
+        if node not in self._standing:
+            raise PlatformError(f"no disturber stands on node {node}, where pod {pod} is")
+        return self._reach(self._standing[node], lambda: None)
+
+    # --- going -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Delete everything that was created, and wait until it is gone; idempotent. What is on is undone by that.
+
+        Raises
+        ------
+        PlatformError
+        """
+        if self._note is not None:
+            creating.delete_all(self._api, self._note)
+            with contextlib.suppress(OSError):
+                (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
+            self._note = None
+        self._lease.close()
+
+
+def try_pod(api: ApiClient, config: Disturber, namespace: str, *, within_s: float = 0.0) -> None:
+    """Let the server try a single disturber: what a DaemonSet's controller is refused is only told in events.
+
+    Raises
+    ------
+    PlatformError
+        Privileged pods may not be made there, in the server's own words.
+    """
+    pod: Json = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": disturber_objects.NAME, "namespace": namespace},
+        "spec": disturber_objects.pod_spec(config),
+    }
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            api.create(POD.path(namespace), pod, dry_run=True)
+        except ApiError as error:
+            if "serviceaccount" in error.said and time.monotonic() < until:
+                time.sleep(_TRY_EVERY_S)
+                continue
+            raise PlatformError(
+                f"disturbers may not stand in namespace {namespace}: {error.said}",
+                hint="they are privileged: name a namespace whose pod security lets them in "
+                "(`disturber: {namespace: …}`), or leave these faults out; docs/faults.md says what they do",
+            ) from error
+        return
+
+
+def container_ids(pod: Json) -> Sequence[str]:
+    """Ids of a pod's running containers, as their runtime has them.
+
+    Raises
+    ------
+    PlatformError
+        None of them runs.
+    """
+    status = pod.get("status") or {}
+    every = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
+    running = [one for one in every if (one.get("state") or {}).get("running") is not None]
+    found = [str(one.get("containerID") or "").rpartition("/")[2] for one in running]
+    if not found or not all(found):
+        raise PlatformError(f"pod {pod['metadata']['name']} has no container that runs")
+    return found
