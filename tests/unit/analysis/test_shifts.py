@@ -73,6 +73,29 @@ def noisy(seed=5, n=100):
     return 0.01 * np.exp(np.random.default_rng(seed).normal(0, 0.05, n))
 
 
+@pytest.mark.parametrize(
+    ("row", "beside"),
+    [
+        (
+            (
+                58_000_000,
+                "logs",
+                "log_burst",
+                "pod-a",
+                "pod-a logged 2 MiB within a second",
+            ),
+            "3 s after: pod-a logged 2 MiB within a second (logs)",
+        ),
+        ((59_000_000, "fault", "delay", "pod-a", ""), "2 s after: pod-a delay (fault)"),
+    ],
+)
+def test_a_burst_of_a_log_and_a_fault_may_be_what_happened_then(row, beside):
+    values = noisy()
+    values[61:] *= 5
+    [shift] = of_run(record(), series(values), events(row), ((0.0, 100.0),)).shifts
+    assert shift.beside == beside
+
+
 def test_a_shift_is_told_with_what_happened_then():
     values = noisy()
     values[61:] *= 5
