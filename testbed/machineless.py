@@ -29,6 +29,9 @@ PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube
 BUSY = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 """By themselves controllers make 20 requests a second: thousands of pods would take minutes."""
 
+NEVER_LOST = "--node-monitor-grace-period=1h"
+"""There is no machine that could be lost, only leases of hundreds of nodes that are renewed late on a busy machine."""
+
 
 def check(folders: Folders) -> None:
     """Refuse where a program is missing.
@@ -116,7 +119,7 @@ def cluster(folders: Folders, folder: Path) -> Iterator[Path]:
         _wait("the API server", lambda: run([*kubectl, "get", "--raw", "/readyz"]) == "ok", running)
         for name in ("kube-controller-manager", "kube-scheduler"):
             keys = [f"--service-account-private-key-file={folder / 'service-accounts.key'}"]
-            own = keys if name == "kube-controller-manager" else []
+            own = [*keys, NEVER_LOST] if name == "kube-controller-manager" else []
             common = [f"--kubeconfig={kubeconfig}", "--secure-port=0", "--leader-elect=false", *BUSY]
             start(name, [str(folders.programs / name), *common, *own])
         start("kwok", [str(folders.programs / "kwok"), *components.kwok_flags(str(kubeconfig))])
