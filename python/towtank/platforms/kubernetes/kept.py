@@ -17,7 +17,7 @@ _OBJECT: Shape = {
     "ownerReferences": dict.fromkeys(("kind", "name", "uid", "controller")),
 }  # fmt: skip
 _CONDITIONS: Shape = dict.fromkeys(("type", "status", "reason", "message", "lastTransitionTime"))
-_CONTAINER: Shape = dict.fromkeys(("name", "resources", "restartPolicy"))
+_CONTAINER: Shape = dict.fromkeys(("name", "image", "resources", "restartPolicy"))
 _STATE: Shape = dict.fromkeys((
     "name", "ready", "started", "restartCount", "image", "imageID", "containerID", "state", "lastState",
 ))  # fmt: skip

@@ -93,12 +93,27 @@ def test_of_a_pod_only_what_is_asked_for_is_kept() -> None:
     one, other = kept(whole, OF_POD), kept(pod("b"), OF_POD)
     assert set(one["metadata"]) == {"name", "namespace", "uid", "labels", "ownerReferences"}
     assert set(one["spec"]) == {"nodeName", "containers"}
-    assert set(one["spec"]["containers"][0]) == {"name", "resources"}
+    assert set(one["spec"]["containers"][0]) == {"name", "image", "resources"}
     assert pods.is_ready(one)
     assert pods.shown(one) == pods.shown(whole)
     assert requested(one) == requested(whole)
     assert one["metadata"]["ownerReferences"][0]["name"] is other["metadata"]["ownerReferences"][0]["name"]
     assert "env" in whole["spec"]["containers"][0], "the object itself stays as it was"
+
+
+def test_of_what_is_kept_the_images_under_their_names_are_known() -> None:
+    """The names of the `spec`: a node may call the same image by another one."""
+    names = {"app": "shop:1", "side": "proxy:2"}
+    whole = {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": name, "image": image} for name, image in names.items()]},
+        "status": {
+            "containerStatuses": [
+                {"name": name, "image": "sha256:0", "imageID": f"{name}@sha256:1"} for name in names
+            ]
+        },
+    }
+    assert pods.images([kept(whole, OF_POD)]) == {"shop:1": ["app@sha256:1"], "proxy:2": ["side@sha256:1"]}
 
 
 def test_of_nodes_and_events_too() -> None:
