@@ -69,15 +69,27 @@ class Unreachable(PlatformError):  # noqa: N818 - the field's word
 class Lines:
     """Lines of an answer that goes on until the server or another thread ends it."""
 
-    def __init__(self, answer: httpx2.Response) -> None:
+    def __init__(self, answer: httpx2.Response, failed: Callable[[Exception], PlatformError]) -> None:
         self._answer = answer
+        self._failed = failed
 
     def __iter__(self) -> Iterator[str]:
-        return self._answer.iter_lines()
+        return self._told(self._answer.iter_lines())
 
     def pieces(self) -> Iterator[bytes]:
         """The same as bytes, in pieces as they come: a log may be no text, and its lines as long as they like."""
-        return self._answer.iter_bytes()
+        return self._told(self._answer.iter_bytes())
+
+    def _told(self, parts: Iterator[T]) -> Iterator[T]:
+        """Only what goes wrong here is the network's: who takes a part may meet a full disk."""
+        while True:
+            try:
+                part = next(parts)
+            except StopIteration:
+                return
+            except _NETWORK as error:
+                raise self._failed(error) from error
+            yield part
 
     def end(self) -> None:
         """Wake whoever waits for a line, from another thread: closing a socket alone would not."""
@@ -233,19 +245,25 @@ class ApiClient:
         ApiError, Unreachable
         """
         timeout = httpx2.Timeout(read_timeout_s, connect=CONNECT_TIMEOUT_S)
+        open_now = ExitStack()
         try:
-            with ExitStack() as open_now:
+            try:
                 going = self._http.stream("GET", path.lstrip("/"), params=dict(params), timeout=timeout)
+                answer = open_now.enter_context(going)
+            except _NO_CREDENTIALS as error:
+                raise self._no_credentials(error) from error
+            except _NETWORK as error:
+                raise self._unreachable(error) from error
+            if answer.is_error:
                 try:
-                    answer = open_now.enter_context(going)
-                except _NO_CREDENTIALS as error:
-                    raise self._no_credentials(error) from error
-                if answer.is_error:
                     answer.read()
-                    self._refuse("GET", path, answer)
-                yield Lines(answer)
-        except _NETWORK as error:
-            raise self._unreachable(error) from error
+                except _NETWORK as error:
+                    raise self._unreachable(error) from error
+                self._refuse("GET", path, answer)
+            yield Lines(answer, self._unreachable)
+        finally:
+            with suppress(*_NETWORK):  # everything was read, or nobody wants the rest
+                open_now.close()
 
     def upgrade(self, path: str, subprotocol: str, **params: str) -> httpx2.Response:
         """Turn a connection to the API server into a WebSocket; it is the caller's, who closes the answer.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from towtank.platforms.kubernetes.log_stream import LogLine
 from towtank.platforms.masking import Secrets
@@ -46,18 +47,32 @@ class ContainerLog:
         self._last_ns = 0
         self._noted_ns = 0
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._log = path.open("wb")
-        self._times = path.with_name(path.name + ".times").open("wb")
+        self._closed = False
+        self._log, self._times = self._open("wb")
 
     @property
     def full(self) -> bool:
         """Whether nothing more is kept."""
         return self.kept >= self._limit
 
+    def _open(self, mode: Literal["wb", "ab"]) -> tuple[BinaryIO, BinaryIO]:
+        log = self.path.open(mode)
+        try:
+            return log, self.path.with_name(self.path.name + ".times").open(mode)
+        except OSError:
+            log.close()
+            raise
+
+    def _reopen(self) -> None:
+        """Go on in files that were let go of."""
+        if self._log.closed and not self._closed:
+            self._log, self._times = self._open("ab")
+
     def written_on(self, here_ns: Callable[[int], int]) -> None:
         """From here on stamps are of this node: from its time of day to CLOCK_MONOTONIC of this machine."""
         with self._lock:
-            self._note()
+            if not self._log.closed:
+                self._note()
             self._here_ns = here_ns
 
     def take(self, line: LogLine) -> None:
@@ -69,6 +84,9 @@ class ContainerLog:
             It cannot be written.
         """
         with self._lock:
+            if self._closed:  # by somebody who waited no longer, and has said so
+                return
+            self._reopen()
             if self._since_ns is not None and line.t_ns - self._since_ns > NOTED_EVERY_NS:
                 self._note()
             if self._since_ns is None:
@@ -104,7 +122,8 @@ class ContainerLog:
     def end_life(self) -> None:
         """The container has ended: what another life of it writes begins on a line of its own."""
         with self._lock:
-            if not self._ends_line and not self.full:
+            if not self._ends_line and not self.full and not self._closed:
+                self._reopen()
                 self._log.write(b"\n")
                 self._lines += 1
                 self._ends_line = True
@@ -117,15 +136,31 @@ class ContainerLog:
                 self._log.flush()
                 self._times.flush()
 
-    def close(self) -> None:
-        """Say in the log what was cut, and let go of it."""
+    def let_go(self) -> None:
+        """Write everything out and leave the files alone, until more comes."""
         with self._lock:
-            if self._log.closed:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        try:
+            if not self._log.closed:
+                self._note()
+        finally:
+            try:
+                self._log.close()
+            finally:
+                self._times.close()
+
+    def close(self) -> None:
+        """Say in the log what was cut, and let go of it for good."""
+        with self._lock:
+            if self._closed:
                 return
-            self._note()
+            if self._cut:
+                self._reopen()
+            self._closed = True
             if self._cut:
                 newline = b"" if self._ends_line else b"\n"
                 said = f"[towtank: {self._cut} more bytes of output were cut at {self._limit} bytes]\n"
                 self._log.write(newline + said.encode())
-            self._log.close()
-            self._times.close()
+            self._let_go()

@@ -25,6 +25,7 @@ _LEAST_FLOOD_BYTES = 1 << 20
 """A log that was never larger is not rotated: what comes late was held up, and is all there."""
 _MOST_TRIALS_S = 20.0
 """An API server that is restarted is away for seconds; a log that is refused for longer stays as it is."""
+_NOT_TO_ITS_END = "it was gone before it was read to its end"
 _WAITING, _DENIED, _GONE = (400,), (401, 403), (404,)
 
 
@@ -112,6 +113,8 @@ class Follower:
         self._life = Life.of(pod, container)
         self._read_restarts = max(0, self._life.restarts - 1)
         self._whole = True
+        self._read_life: int | None = None
+        """Restarts before the life whose stream was the last that opened and ended in order."""
         self._changed = threading.Condition()
         self._gone = False
         self._ending = threading.Event()
@@ -175,11 +178,39 @@ class Follower:
         if self._thread.is_alive():
             self.incomplete = self.incomplete or "it was not read to its end when it was let go of"
             self._thread.join(2.0)
-        self.log.close()
+        try:
+            self.log.close()
+        except OSError as error:
+            self._unwritten(error)
+
+    def flush(self) -> None:
+        """Write out what came; a disk that is full makes the log incomplete, and stops nobody."""
+        try:
+            self.log.flush()
+        except OSError as error:
+            self._unwritten(error)
 
     # --- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._follow()
+            with self._changed:
+                restarts = self._life.restarts
+            if self._read_life != restarts:
+                self.incomplete = self.incomplete or _NOT_TO_ITS_END
+        except OSError as error:
+            self._unwritten(error)
+        finally:
+            try:  # a deployment may see thousands of pods, and a process may have a thousand files open
+                self.log.let_go()
+            except OSError as error:
+                self._unwritten(error)
+
+    def _unwritten(self, error: OSError) -> None:
+        self.incomplete = self.incomplete or f"it could not be written here: {error.strerror or error}"
+
+    def _follow(self) -> None:
         self.clock.known.wait(_CLOCK_WITHIN_S)  # what is written meanwhile waits on the node
         self.log.written_on(self.clock.here_ns)
         pause_s, failing_since = _FIRST_PAUSE_S, 0.0
@@ -190,6 +221,7 @@ class Follower:
                 if life.restarts > self._read_restarts:
                     self._read_earlier(life.restarts)
                 self._read(follow=True)
+                self._read_life = life.restarts
                 pause_s, failing_since = _FIRST_PAUSE_S, 0.0
                 if gone or not self._wait_for_another(life):
                     break
@@ -209,12 +241,8 @@ class Follower:
                 if gone and time.monotonic() - failing_since > _MOST_TRIALS_S:
                     self.incomplete = error.message
                     break
-            except OSError as error:
-                self.incomplete = f"it could not be written here: {error.strerror or error}"
-                break
             self._pause(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-        self.log.flush()
 
     def _pause(self, seconds: float) -> None:
         """Leave the server alone for a while; news of the pod end that, and what is gone does not wait for long."""
@@ -261,6 +289,7 @@ class Follower:
         try:
             with self._api.stream(self._path, params, read_timeout_s=SILENT_S) as stream:
                 self._stream = stream
+                self._read_life = None
                 for piece in stream.pieces():
                     self._take(reader, piece)
                     if self._ending.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,12 +87,15 @@ class PodLogs:
                 self._names[key] = str(pod["metadata"]["name"]), name
                 if gone:
                     self._waiting.pop(key, None)
+                    self._unkept[key] = "it was gone before it was followed"
                 else:
                     self._waiting[key] = pod
             self._fill()
 
     def up_to_now(self) -> Sequence[LogFile]:
         """Logs with what was written up to now: waits until nothing more comes, for a moment at most."""
+        if self._ended is not None:
+            return self._ended
         asked_ns = time.monotonic_ns()
         while time.monotonic_ns() - asked_ns < _CATCH_UP_S * NS_PER_S:
             with self._lock:
@@ -102,7 +106,7 @@ class PodLogs:
         with self._lock:
             for one in self._followers.values():
                 if not one.done:
-                    one.log.flush()
+                    one.flush()
             return self._files()
 
     def close(self) -> Sequence[LogFile]:
@@ -119,9 +123,10 @@ class PodLogs:
         self._clocks.close()
         self._api.close()
         with self._lock:
-            for key in self._waiting:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                self._path(key).touch()
+            with contextlib.suppress(OSError):  # that they were not followed is said all the same
+                for key in self._waiting:
+                    self._folder.mkdir(parents=True, exist_ok=True)
+                    self._path(key).touch()
             self._ended = tuple(self._files())
         return self._ended
 
@@ -212,7 +217,7 @@ class PodLogs:
             with self._lock:
                 for one in self._followers.values():
                     if not one.done:
-                        one.log.flush()
+                        one.flush()
                 self._fill()
 
 

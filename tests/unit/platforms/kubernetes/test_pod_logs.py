@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +20,7 @@ from towtank.platforms.base import LogFile, WritesLogs
 from towtank.platforms.kubernetes import log_following, pod_logs
 from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.kubeconfig import find_context
+from towtank.platforms.kubernetes.log_file import ContainerLog
 from towtank.platforms.kubernetes.log_following import Budget
 from towtank.platforms.kubernetes.node_clocks import DATE, FASTEST, OWN, NodeClocks
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
@@ -371,3 +375,101 @@ def test_a_log_that_cannot_be_written_here_is_said(listener: Listening) -> None:
     listener.pod()
     (file,) = listener.logs.up_to_now()
     assert "it could not be written here" in file.incomplete
+
+
+# --- what is not whole says so -------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_is_gone_before_its_first_stream_is_not_whole(listener: Listening) -> None:
+    log = FakeLog()
+    log.refusals = [Refusal(404, "NotFound", 'pods "a" not found')] * 1000
+    listener.cluster.pod_logs["a", "app"] = log
+    listener.pod()
+    (file,) = listener.ended()
+    assert (file.bytes_written, file.incomplete) == (0, log_following._NOT_TO_ITS_END)
+
+
+def test_a_pod_that_is_gone_while_its_stream_was_broken_is_not_whole(
+    listener: Listening, monkeypatch: Any
+) -> None:
+    log = FakeLog()
+    log.breaks = [60]
+    log.write(*numbered(0, 10))
+    listener.cluster.pod_logs["a", "app"] = log
+    asked = log.asked
+
+    def asked_once(query: Any) -> Any:
+        log.refusals = [Refusal(404, "NotFound", 'pods "a" not found')] * 1000
+        return asked(query)
+
+    monkeypatch.setattr(log, "asked", asked_once)
+    listener.pod()
+    (file,) = listener.ended()
+    assert file.incomplete == log_following._NOT_TO_ITS_END
+
+
+def test_a_pod_that_is_gone_after_its_last_line_is_whole(listener: Listening) -> None:
+    log = listener.pod()
+    log.write(*numbered(0, 10))
+    listener.wait_for(b"".join(numbered(0, 10)))
+    log.refusals = [Refusal(404, "NotFound", 'pods "a" not found')] * 1000
+    log.ended = True
+    (file,) = listener.ended()
+    assert (file.bytes_written, file.incomplete) == (len(b"".join(numbered(0, 10))), "")
+
+
+def test_a_pod_that_nobody_could_follow_is_told_when_it_is_gone(
+    listener: Listening, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(pod_logs, "MOST_STREAMS", 0)
+    listener.pod()
+    listener.gone()
+    assert [file.incomplete for file in listener.logs.up_to_now()] == ["it was gone before it was followed"]
+
+
+def test_files_of_pods_that_are_gone_are_let_go_of(listener: Listening) -> None:
+    """Thousands of pods may come and go while a deployment lives."""
+
+    def held() -> int:
+        found = 0
+        for link in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):  # it was closed meanwhile
+                found += link.readlink().is_relative_to(listener.folder)
+        return found
+
+    for name in ("a", "b", "c"):
+        log = listener.pod(name)
+        log.write(b"one\n")
+        log.ended = True
+        listener.pod(name, running=False)
+        listener.wait_for(b"one\n", name)
+        assert held() == 2
+        listener.gone()
+        eventually(lambda: held() == 0)
+
+
+def test_a_disk_that_is_full_is_told_as_that(listener: Listening, monkeypatch: Any) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(ContainerLog, "take", full)
+    listener.pod().write(b"one\n")
+    eventually(lambda: "No space left" in listener.logs.up_to_now()[0].incomplete)
+    (file,) = listener.logs.close()
+    assert file.incomplete == "it could not be written here: No space left on device"
+
+
+def test_a_disk_that_is_full_ends_neither_the_keeper_nor_the_removal(
+    listener: Listening, monkeypatch: Any
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    listener.pod().write(b"one\n")
+    listener.wait_for(b"one\n")
+    for name in ("flush", "close"):
+        monkeypatch.setattr(ContainerLog, name, full)
+    eventually(lambda: "No space left" in listener.logs.up_to_now()[0].incomplete)
+    assert listener.logs._keeper.is_alive()
+    (file,) = listener.logs.close()
+    assert "No space left" in file.incomplete
