@@ -21,7 +21,16 @@ from towtank.campaign.placeholders import Places
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Fixture, Hook, TreatmentSpec
 from towtank.errors import PlatformError, RemovalTimeout, TowtankError
-from towtank.platforms.base import DeployContext, Deployment, Edge, LogFile, Platform, Target, sweep
+from towtank.platforms.base import (
+    DeployContext,
+    Deployment,
+    Edge,
+    LogFile,
+    Platform,
+    Target,
+    WritesLogs,
+    sweep,
+)
 
 Lifetime = Literal["run", "block", "experiment"]
 _LIFETIME_OF_DEPLOY: dict[str, Lifetime] = {"per-run": "run", "per-block": "block", "once": "experiment"}
@@ -293,6 +302,7 @@ class Lifetimes:
             try:
                 slot.removed_logs = tuple(slot.deployment.remove())
             except RemovalTimeout:
+                slot.removed_logs = _logs_of(slot.deployment)  # they were read all the same
                 raise
             except PlatformError:
                 # the orderly way is gone (a killed guard, say); the token still finds what is left
@@ -322,6 +332,13 @@ def _alive(slot: Slot | None) -> bool:
         for target in slot.targets.values()
         for instance in target.instances
     )
+
+
+def _logs_of(deployment: Deployment) -> tuple[LogFile, ...]:
+    try:
+        return tuple(deployment.logs()) if isinstance(deployment, WritesLogs) else ()
+    except PlatformError:
+        return ()
 
 
 def _key(name: str, config: Any) -> str:  # noqa: ANN401 - JSON

@@ -111,27 +111,26 @@ class _Attempt:
             if marks is not None:
                 self._seen.logs = self._part_of_logs(slot, marks)
         except BaseException as error:
-            _, left = self._remove()
+            left = self._remove()
             if left is not None:  # the first error is the one that matters
                 error.add_note(f"while removing: {left.message}")
             raise
-        removed, left = self._remove()
+        left = self._remove()
         if marks is None:
-            self._seen.logs = [log_facts(log) for log in removed]
+            self._seen.logs = [log_facts(log) for log in slot.removed_logs]
         return left
 
-    def _remove(self) -> tuple[Sequence[LogFile], PlatformError | None]:
+    def _remove(self) -> PlatformError | None:
         """Remove what lives no longer than the run; what was measured is kept also where that fails."""
         lifetimes = self._frame.lifetimes
-        removed: Sequence[LogFile] = ()
         try:
             with self._timed("remove"):
-                removed = lifetimes.end_run()
+                lifetimes.end_run()
                 if self._seen.inflicted.problems:  # who knows what is still wrong with it
                     lifetimes.remove_deployment()
         except PlatformError as error:
-            return removed, error
-        return removed, None
+            return error
+        return None
 
     def _part_of_logs(self, slot: Slot, marks: LogMarks) -> list[dict[str, Any]]:
         """What a deployment that lives longer than the run wrote during it."""

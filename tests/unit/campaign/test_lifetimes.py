@@ -10,6 +10,7 @@ from support.campaign_bench import make_plan
 from support.campaign_platform import JournalConfig
 from towtank.campaign.hooks import HookFailed
 from towtank.design.model import Fixture, Hook, Reset
+from towtank.platforms.base import LogFile
 
 
 def deployed(bench):
@@ -148,11 +149,15 @@ def test_what_was_measured_is_kept_when_the_deployment_does_not_go(bench):
     def hold():
         deployment = bench.platform.deployments[-1]
         deployment.remove = lambda: (_ for _ in ()).throw(RemovalTimeout("a finalizer holds it"))
+        deployment.logs = lambda: (LogFile("app-0", bench.folder / "app-0.log", 7, 7),)
 
     bench.told.during_load = hold
     with pytest.raises(RemovalTimeout, match="a finalizer holds it"):
         bench.run(make_plan(("one",), blocks=1))
     assert bench.verdicts() == {"b01-one-a1": "valid/intact"}
+    (record,) = bench.folder.glob("runs/*/run.json")
+    (log,) = json.loads(record.read_text())["logs"]
+    assert (log["instance"], log["bytes_written"]) == ("app-0", 7)
     assert not bench.platform.swept
     assert list(bench.folder.glob("intents/*.json"))
     bench.told.during_load = lambda: None
