@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,11 +31,13 @@ class LogMarks:
     """How far each log was when a run began."""
 
     marks: dict[str, Mark]
+    t_ns: int = 0
+    """CLOCK_MONOTONIC."""
 
     @classmethod
     def take(cls, folder: Path) -> Self:
         """Note how far all logs in a folder are."""
-        return cls({path.name: _mark(path) for path in folder.glob("*.log")})
+        return cls({path.name: _mark(path) for path in folder.glob("*.log")}, time.monotonic_ns())
 
     def copy_new(
         self, source: Path, target: Path, known: Sequence[LogFile] = (), mask: Callable[[str], str] = str
@@ -49,11 +52,13 @@ class LogMarks:
         mask : callable
             Takes secrets out of texts.
         """
-        said = {log.path.name: log for log in known}
+        said = {log.path.name: self._of_run(log) for log in known}
         facts = []
         for path in sorted(source.glob("*.log")):
             begun = self.marks.get(path.name, Mark())
             size = path.stat().st_size
+            if path.name in said and size == begun.size and self._was_over(said[path.name]):
+                continue
             if begun.size > size:  # the file was begun anew
                 begun = Mark()
             with path.open("rb") as stream:
@@ -66,7 +71,17 @@ class LogMarks:
                 continue
             log = said.get(path.name) or LogFile(path.stem, path, 0, 0)
             facts.append(log_facts(replace(log, bytes_written=written, bytes_kept=len(kept))))
-        return facts
+        without = (log for log in said.values() if log.incomplete and not log.path.exists())
+        return facts + [log_facts(log) for log in without]
+
+    def _was_over(self, log: LogFile) -> bool:
+        """Whether nothing could come any more when the run began, and nothing was missed since."""
+        return log.ended_ns is not None and log.ended_ns < self.t_ns and not log.incomplete
+
+    def _of_run(self, log: LogFile) -> LogFile:
+        """What was missed before the run is no matter of this run."""
+        earlier = log.missed_ns is not None and log.missed_ns < self.t_ns
+        return replace(log, incomplete="") if earlier else log
 
 
 def log_facts(log: LogFile) -> dict[str, Any]:

@@ -82,6 +82,10 @@ class LogFile:
         Why more may have been written than was counted; empty when all was.
     facts : mapping
         What else run.json should say, such as the pod and the container.
+    missed_ns : int, optional
+        When it was last found to be incomplete, CLOCK_MONOTONIC; None counts at any time.
+    ended_ns : int, optional
+        Since when nothing more can come, CLOCK_MONOTONIC; None where something can.
     """
 
     instance: str
@@ -90,6 +94,8 @@ class LogFile:
     bytes_kept: int
     incomplete: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    missed_ns: int | None = None
+    ended_ns: int | None = None
 
 
 @dataclass(frozen=True)

@@ -122,8 +122,9 @@ class Follower:
         self._received_ns = time.monotonic_ns()
         self.streams = 0
         """How many streams it took."""
-        self.incomplete = ""
-        """Why lines may be missing, and bytes are at least those that were counted; empty when none are."""
+        self._incomplete = ""
+        self._missed_ns = 0
+        self._ended_ns = 0
         self._thread = threading.Thread(target=self._run, name=f"towtank-log {self._path}", daemon=True)
 
     def start(self) -> None:
@@ -134,6 +135,27 @@ class Follower:
     def done(self) -> bool:
         """Whether there is nothing more to come."""
         return not self._thread.is_alive()
+
+    @property
+    def incomplete(self) -> str:
+        """Why lines may be missing, and bytes are at least those that were counted; empty when none are."""
+        return self._incomplete
+
+    @incomplete.setter
+    def incomplete(self, why: str) -> None:
+        self._incomplete, self._missed_ns = why, time.monotonic_ns()
+
+    @property
+    def missed_ns(self) -> int | None:
+        """When lines were last found to be missing; until now, where a pod that lives is read no more."""
+        if not self.incomplete:
+            return None
+        return time.monotonic_ns() if self.done and not self._gone else self._missed_ns
+
+    @property
+    def ended_ns(self) -> int | None:
+        """When the end was read of a pod that is gone."""
+        return self._ended_ns if self.done and self._gone else None
 
     @property
     def quiet_s(self) -> float:
@@ -202,6 +224,7 @@ class Follower:
         except OSError as error:
             self._unwritten(error)
         finally:
+            self._ended_ns = time.monotonic_ns()
             try:  # a deployment may see thousands of pods, and a process may have a thousand files open
                 self.log.let_go()
             except OSError as error:
@@ -260,7 +283,7 @@ class Follower:
 
     def _read_earlier(self, restarts: int) -> None:
         """What the last life had to say and was not read; of lives before that one nothing is known any more."""
-        if restarts > self._read_restarts + 1 and not self.incomplete:
+        if restarts > self._read_restarts + 1:
             self.incomplete = (
                 "it was started again twice between two looks: of the life between its lines are lost"
             )
@@ -310,7 +333,7 @@ class Follower:
             self.clock.came(newest_ns, received_ns)
             behind_ns = received_ns - self.clock.here_ns(newest_ns)
             flooded = self.log.written >= _LEAST_FLOOD_BYTES and reader.age_s > BEHIND_NS / NS_PER_S
-            if behind_ns > BEHIND_NS and flooded and not self.incomplete:
+            if behind_ns > BEHIND_NS and flooded:
                 self.incomplete = (
                     f"its lines were read {behind_ns / NS_PER_S:.0f} s after they were written, so that the node may "
                     "have let go of some unread"

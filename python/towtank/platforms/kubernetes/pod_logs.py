@@ -63,6 +63,7 @@ class PodLogs:
         self._logs: dict[Path, ContainerLog] = {}
         self._of_path: dict[Path, Follower] = {}
         self._unkept: dict[tuple[str, str], str] = {}
+        self._gone_ns: dict[tuple[str, str], int] = {}
         self._budget = Budget(MOST_READ_BYTES_PER_S)
         self._clocks = NodeClocks(api)
         self._ended: tuple[LogFile, ...] | None = None
@@ -82,10 +83,13 @@ class PodLogs:
                     follower.changed(pod, gone=gone)
             for name in _begun(pod):
                 key = uid, name
+                if key in self._unkept and gone:
+                    self._gone_ns[key] = time.monotonic_ns()
                 if key in self._followers or key in self._unkept or self._ending.is_set():
                     continue
                 self._names[key] = str(pod["metadata"]["name"]), name
                 if gone:
+                    self._gone_ns[key] = time.monotonic_ns()
                     self._waiting.pop(key, None)
                     self._unkept[key] = "it was gone before it was followed"
                 else:
@@ -189,25 +193,44 @@ class PodLogs:
 
     def _files(self) -> list[LogFile]:
         """One for each file: a pod that came back under its name had several followers."""
-        why: dict[Path, str] = {}
+        why: dict[Path, tuple[int, str]] = {}
+        ended: dict[Path, int | None] = {}
         facts: dict[Path, dict[str, str]] = {}
         for key in [*self._followers, *self._waiting, *self._unkept]:
             path = self._path(key)
-            why[path] = why.get(path, "") or self._why_incomplete(key)
+            why[path] = max(why.get(path, (0, "")), self._missed(key))
+            ended[path] = _later(ended.get(path, 0), self._ended_ns(key))
             facts[path] = dict(zip(("pod", "container"), self._names[key], strict=True))
         found = []
-        for path, incomplete in why.items():
+        for path, (missed_ns, incomplete) in why.items():
             log = self._logs.get(path)
             written, kept = (log.written, log.kept) if log is not None else (0, 0)
-            found.append(LogFile(path.stem, path, written, kept, incomplete=incomplete, facts=facts[path]))
+            found.append(
+                LogFile(
+                    path.stem,
+                    path,
+                    written,
+                    kept,
+                    incomplete=incomplete,
+                    facts=facts[path],
+                    missed_ns=missed_ns or None,
+                    ended_ns=ended[path],
+                )
+            )
         return found
 
-    def _why_incomplete(self, key: tuple[str, str]) -> str:
+    def _missed(self, key: tuple[str, str]) -> tuple[int, str]:
+        """When lines were last found to be missing, and why; who is never followed misses them until now."""
         if key in self._unkept:
-            return self._unkept[key]
+            return self._gone_ns.get(key) or time.monotonic_ns(), self._unkept[key]
         if key in self._waiting:
-            return f"it was never followed: {MOST_STREAMS} others were, which is the most at once"
-        return self._followers[key].incomplete
+            why = f"it was never followed: {MOST_STREAMS} others were, which is the most at once"
+            return time.monotonic_ns(), why
+        one = self._followers[key]
+        return one.missed_ns or 0, one.incomplete
+
+    def _ended_ns(self, key: tuple[str, str]) -> int | None:
+        return self._followers[key].ended_ns if key in self._followers else self._gone_ns.get(key)
 
     # --- the thread ----------------------------------------------------------------------------------------------
 
@@ -219,6 +242,11 @@ class PodLogs:
                     if not one.done:
                         one.flush()
                 self._fill()
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    """The later of two ends; None as long as one is to come."""
+    return None if one is None or other is None else max(one, other)
 
 
 def _begun(pod: Json) -> Iterator[str]:

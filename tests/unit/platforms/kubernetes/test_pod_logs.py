@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from support.fake_cluster import FakeCluster, FakeLog, FakeServer, Refusal, meta, ready_status
+from towtank.campaign.logs import LogMarks
 from towtank.clock import boot_id
 from towtank.platforms.base import LogFile, WritesLogs
 from towtank.platforms.kubernetes import log_following, pod_logs
@@ -473,3 +474,33 @@ def test_a_disk_that_is_full_ends_neither_the_keeper_nor_the_removal(
     assert listener.logs._keeper.is_alive()
     (file,) = listener.logs.close()
     assert "No space left" in file.incomplete
+
+
+def test_what_was_missed_before_a_run_is_no_matter_of_it(listener: Listening, tmp_path: Path) -> None:
+    """A pod that was gone unread spoils the run in which that was, and no later one."""
+    log = FakeLog()
+    log.refusals = [Refusal(404, "NotFound", 'pods "a" not found')] * 1000
+    listener.cluster.pod_logs["a", "app"] = log
+    marks = LogMarks.take(listener.folder)
+    listener.pod()
+    listener.gone()
+    eventually(lambda: all(one.done for one in listener.logs._followers.values()))
+    target = tmp_path / "run"
+    target.mkdir()
+    (facts,) = marks.copy_new(listener.folder, target, listener.logs.up_to_now())
+    assert facts["incomplete"] == log_following._NOT_TO_ITS_END
+    marks = LogMarks.take(listener.folder)
+    assert marks.copy_new(listener.folder, target, listener.logs.up_to_now()) == []
+
+
+def test_a_log_that_is_refused_spoils_every_run_as_long_as_its_pod_lives(
+    listener: Listening, tmp_path: Path
+) -> None:
+    log = FakeLog()
+    log.refusals = [Refusal(403, "Forbidden", "pods/log is forbidden")]
+    listener.cluster.pod_logs["a", "app"] = log
+    listener.pod()
+    eventually(lambda: all(one.done for one in listener.logs._followers.values()))
+    marks = LogMarks.take(listener.folder)
+    (facts,) = marks.copy_new(listener.folder, tmp_path, listener.logs.up_to_now())
+    assert "pods/log is forbidden" in facts["incomplete"]
