@@ -117,6 +117,7 @@ class ApiClient:
     """
 
     def __init__(self, config: SingleConfig, transport: httpx2.BaseTransport | None = None) -> None:
+        self._config, self._transport = config, transport
         self.context = config.context_name
         self.server = config.cluster.server
         if config.user is None:
@@ -133,6 +134,10 @@ class ApiClient:
                 hint=f"`kubectl --context {self.context} get namespaces` should work first",
             ) from error
         self._closed = threading.Event()
+
+    def opened(self) -> ApiClient:
+        """This one; where it was closed, another one of the same context: removing is tried again with it."""
+        return ApiClient(self._config, self._transport) if self._closed.is_set() else self
 
     def close(self) -> None:
         """Close all connections; watches end."""

@@ -466,15 +466,16 @@ class KubernetesDeployment:
             for watcher in self._watchers.values():
                 watcher.close()
             with contextlib.ExitStack() as each:  # whatever fails, from the last to the first
+                api = self._api.opened()
+                each.callback(api.close)
+                each.callback(self._lease.close)  # nobody renews what is given up
                 each.callback(self._kept_logs)
-                each.callback(creating.delete_all, self._api, self._note)
+                each.callback(creating.delete_all, api, self._note)
                 if self._disturbers is not None:
-                    each.callback(self._disturbers.close)
-            self._lease.close()
+                    each.callback(self._disturbers.close, api)
             self._removed = True
             with contextlib.suppress(OSError):
                 (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
-            self._api.close()
         return self._kept_logs()
 
     def _kept_logs(self) -> Sequence[LogFile]:

@@ -215,19 +215,26 @@ class Disturbers:
 
     # --- going -----------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def close(self, api: ApiClient | None = None) -> None:
         """Delete everything that was created, and wait until it is gone; idempotent. What is on is undone by that.
+
+        Parameters
+        ----------
+        api : ApiClient, optional
+            Another than the deployment's, which was closed by an attempt that failed.
 
         Raises
         ------
         PlatformError
         """
-        if self._note is not None:
-            creating.delete_all(self._api, self._note)
-            with contextlib.suppress(OSError):
-                (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
-            self._note = None
-        self._lease.close()
+        try:
+            if self._note is not None:
+                creating.delete_all(api or self._api, self._note)
+                with contextlib.suppress(OSError):
+                    (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
+                self._note = None
+        finally:  # nobody renews what is given up
+            self._lease.close()
 
 
 def try_pod(api: ApiClient, config: Disturber, namespace: str, *, within_s: float = 0.0) -> None:

@@ -96,7 +96,7 @@ class HelperObjects:
         return found
 
     def close(self) -> None:
-        """Delete everything that was created, and wait until it is gone; idempotent.
+        """Delete everything that was created, and wait until it is gone; idempotent, and tried again by another call.
 
         Raises
         ------
@@ -105,14 +105,17 @@ class HelperObjects:
         """
         if self._closed:
             return
-        if self._note is not None:
-            creating.delete_all(self.connection.api, self._note)
-            with contextlib.suppress(OSError):
-                (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
-            self._note = None
-        if self._lease is not None:
-            self._lease.close()
-        self.connection.api.close()
+        api = self.connection.api.opened()
+        try:
+            if self._note is not None:
+                creating.delete_all(api, self._note)
+                with contextlib.suppress(OSError):
+                    (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
+                self._note = None
+        finally:  # also where something stays: nobody renews what is given up
+            if self._lease is not None:
+                self._lease.close()
+            api.close()
         self._closed = True
 
 

@@ -60,7 +60,7 @@ class LiveLease:
         ApiError, Unreachable
         """
         self._api.create(LEASE.path(self._namespace), self._body())
-        self._thread = threading.Thread(target=self._renew, name="towtank-lease", daemon=True)
+        self._thread = threading.Thread(target=self._renew, name=f"towtank-lease {self._token}", daemon=True)
         self._thread.start()
 
     def check(self) -> None:

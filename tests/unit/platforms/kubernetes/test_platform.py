@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,11 @@ def left(cluster: FakeCluster) -> set[str]:
     return {f"{kind}/{name}" for kind, _, name in cluster.store} - {
         "namespaces/default", "namespaces/kube-system", "nodes/n1",
     }  # fmt: skip
+
+
+def renewed(token: str) -> bool:
+    """Whether anybody renews a Lease still: a deployment that was given up must not look as if it were in use."""
+    return any(thread.name == f"towtank-lease {token}" for thread in threading.enumerate())
 
 
 def test_everything_is_labelled_tried_first_and_removed(
@@ -305,6 +311,10 @@ def test_what_does_not_go_away_is_named_with_what_holds_it(
     monkeypatch.setattr(creating.delete_all, "__kwdefaults__", {"timeout_s": 0.2, "sleep": time.sleep})
     with pytest.raises(PlatformError, match=r"Service/app is still there .* finalizers example.com/hold"):
         deployment.remove()
+    assert not renewed(context.token)
+    assert deployment._api.opened() is not deployment._api, (
+        "its connections are closed; another attempt opens its own"
+    )
     cluster.change("services", "mine", "app", lambda one: one["metadata"].pop("finalizers"))
     cluster.change("services", "mine", "app", lambda one: one["metadata"].pop("deletionTimestamp"))
     deployment.remove()
