@@ -19,6 +19,9 @@ NAMED_BY_FILE = ("netdata", "prometheus")
 STORAGE = ("disk_read_bytes_per_s", "disk_write_bytes_per_s")
 OF_PODS = ("kubelet",)
 """Sources of which storage is shown besides: of pods, added up; what a whole node reads and writes is not theirs."""
+OF_MOUNTS = ("mount_read_bytes_per_s", "mount_write_bytes_per_s")
+"""What agents see of network storage, a figure for each mount: two mounts of one export may share all that they count,
+so that they are never added up; the same mount on several nodes is."""
 COLUMNS = ("treatment_id", "run_id", "t_s", "bin_s", "source", "metric", "value")
 LEAST_BIN_US = 1_000_000
 """These sources seldom have more than a value a second; finer bins would leave every other one empty."""
@@ -61,9 +64,24 @@ def named_samples(samples: pa.Table) -> pd.DataFrame:
         pc.is_in(source, value_set=pa.array(OF_PODS)), pc.is_in(metric, value_set=pa.array(STORAGE))
     )
     of_pods = pc.invert(pc.starts_with(instance, NODE_PREFIX))
-    rows = samples.filter(pc.or_(named, pc.and_(storage, of_pods)))
+    mounts = pc.and_(pc.equal(source, "agent"), pc.is_in(metric, value_set=pa.array(OF_MOUNTS)))
+    rows = samples.filter(pc.or_(pc.or_(named, mounts), pc.and_(storage, of_pods)))
     words = {name: rows[name].cast(pa.string()).to_pylist() for name in ("source", "instance", "metric")}
+    words["source"] = [
+        _mount(i) if m in OF_MOUNTS and s == "agent" else s
+        for s, i, m in zip(words["source"], words["instance"], words["metric"], strict=True)
+    ]
     return pd.DataFrame({"t_us": rows["t_us"].to_numpy(), **words, "value": rows["value"].to_numpy()})
+
+
+def _mount(instance: str) -> str:
+    """Source that a mount is shown as; clients of Ceph count each on their own.
+
+    >>> _mount("node/n1:/mnt/data"), _mount("node/n1:ceph/1234.client5")
+    ('storage /mnt/data', 'storage ceph')
+    """
+    path = instance.partition(":")[2]
+    return f"storage {path if path.startswith('/') else path.partition('/')[0]}"
 
 
 def for_figures(frame: pd.DataFrame, *, treatment_id: str, run_id: str, bin_us: int) -> pd.DataFrame:

@@ -54,6 +54,22 @@ def test_storage_of_pods_is_added_up_and_nodes_are_left_out():
     assert binned(*rows) == {("kubelet", "disk_write_bytes_per_s", 0.0): 15.0}
 
 
+def test_mounts_are_shown_each_on_its_own_since_two_may_count_the_same():
+    rows = [
+        (0, "agent", "node/n1:/mnt/a", "mount_write_bytes_per_s", 10.0),
+        (0, "agent", "node/n1:/mnt/b", "mount_write_bytes_per_s", 10.0),
+        (0, "agent", "node/n2:/mnt/a", "mount_write_bytes_per_s", 5.0),
+        (0, "agent", "node/n1:ceph/f.client1", "mount_read_bytes_per_s", 1.0),
+        (0, "agent", "node/n1:ceph/f.client2", "mount_read_bytes_per_s", 2.0),
+        (0, "agent", "node/n1", "disk_write_bytes_per_s", 900.0),
+    ]
+    assert binned(*rows) == {
+        ("storage /mnt/a", "mount_write_bytes_per_s", 0.0): 15.0,
+        ("storage /mnt/b", "mount_write_bytes_per_s", 0.0): 10.0,
+        ("storage ceph", "mount_read_bytes_per_s", 0.0): 3.0,
+    }
+
+
 def test_nothing_is_nothing():
     frame = observed.named_samples(table())
     assert observed.for_figures(frame, treatment_id="t", run_id="r", bin_us=1).empty
