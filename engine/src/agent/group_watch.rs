@@ -63,18 +63,31 @@ pub struct GroupWatch {
     watched: HashMap<i32, Watched>,
     containers: HashMap<PathBuf, Container>,
     told: Vec<Change>,
+    /// Why a group is not watched that is there, if so.
+    unwatched: Option<Errno>,
 }
 
 impl GroupWatch {
     /// Begins to watch; what is there now has started before.
     pub fn begin(layout: Layout) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC)?;
-        let mut watch =
-            Self { layout, inotify, watched: HashMap::new(), containers: HashMap::new(), told: Vec::new() };
+        let mut watch = Self {
+            layout,
+            inotify,
+            watched: HashMap::new(),
+            containers: HashMap::new(),
+            told: Vec::new(),
+            unwatched: None,
+        };
         let pods = watch.layout.pods.clone();
         watch.enter_pods(&pods, monotonic_ns());
         watch.told.clear();
-        Ok(watch)
+        // Before anything is told, what is not watched is known: containers are then not told of at all.
+        match watch.unwatched {
+            _ if watch.watched.is_empty() => Err(watch.unwatched.unwrap_or(Errno::NOENT).into()),
+            Some(error) => Err(error.into()),
+            None => Ok(watch),
+        }
     }
 
     /// Containers that run.
@@ -190,7 +203,7 @@ impl GroupWatch {
 
     /// Messages were lost: everything is looked at, and what is different is told as of now.
     fn look_again(&mut self, t_ns: u64) {
-        self.told.push(Change { t_ns, what: What::Missed, pod: String::new(), container: String::new() });
+        self.miss(t_ns);
         let lost: Vec<PathBuf> = self.containers.keys().filter(|path| !path.is_dir()).cloned().collect();
         for path in lost {
             self.gone(&path, t_ns);
@@ -207,16 +220,31 @@ impl GroupWatch {
 
     fn watch(&mut self, folder: &Path, what: Watched) {
         let flags = WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::ONLYDIR;
-        // One that is gone again needs no watch.
-        if let Ok(wd) = inotify::add_watch(&self.inotify, folder, flags) {
-            self.watched.insert(wd, what);
-        }
+        let added = inotify::add_watch(&self.inotify, folder, flags);
+        self.keep(added, what);
     }
 
     fn watch_file(&mut self, file: &Path, what: Watched) {
-        if let Ok(wd) = inotify::add_watch(&self.inotify, file, WatchFlags::MODIFY) {
-            self.watched.insert(wd, what);
+        let added = inotify::add_watch(&self.inotify, file, WatchFlags::MODIFY);
+        self.keep(added, what);
+    }
+
+    /// One that is gone again needs no watch; that another one is not watched (too many watches, no right) is told.
+    fn keep(&mut self, added: rustix::io::Result<i32>, what: Watched) {
+        match added {
+            Ok(wd) => {
+                self.watched.insert(wd, what);
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(error) => {
+                self.unwatched = Some(error);
+                self.miss(monotonic_ns());
+            }
         }
+    }
+
+    fn miss(&mut self, t_ns: u64) {
+        self.told.push(Change { t_ns, what: What::Missed, pod: String::new(), container: String::new() });
     }
 }
 
@@ -330,6 +358,31 @@ mod tests {
         }
         assert_eq!(found[0].what, What::Started);
         assert_eq!((&*found[0].pod, &*found[0].container), (UID, IDS[2]));
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_told_unless_it_is_gone() {
+        let tree = Tree::new(false);
+        let mut watch = tree.watch();
+        let watched = watch.watched.len();
+        let folder = || Watched::Pods(tree.pods.clone());
+        watch.watch(&tree.pods.join("gone"), folder());
+        assert!(watch.told.is_empty(), "one that is gone needs no watch");
+        for error in [Errno::NOSPC, Errno::ACCESS] {
+            watch.keep(Err(error), folder());
+            let told: Vec<_> =
+                std::mem::take(&mut watch.told).into_iter().map(|change| change.what).collect();
+            assert_eq!((told, watch.unwatched), (vec![What::Missed], Some(error)));
+        }
+        assert_eq!(watch.watched.len(), watched);
+    }
+
+    #[test]
+    fn without_a_watch_of_all_pods_there_is_none() {
+        let tree = Tree::new(false);
+        let layout = Layout::find(tree.sys.path()).expect("pods");
+        fs::remove_dir_all(&tree.pods).expect("a folder");
+        assert_eq!(GroupWatch::begin(layout).err().map(|error| error.kind()), Some(io::ErrorKind::NotFound));
     }
 
     #[test]

@@ -224,7 +224,7 @@ class AgentSource:
         relation = taken.clock.relation
         t_ns = relation.here_ns(int(item["t_ns"]))
         if item["container"] == "missed":
-            words = "more happened to containers at once than the kernel keeps"
+            words = "more happened to containers at once than the kernel keeps, or some cannot be watched"
             event = Event(t_us, self.name, "containers_missed", instance_of(name, ""), words)
             self._events.append(cluster.advised(event, _MISSED))
         elif self._containers is not None:
