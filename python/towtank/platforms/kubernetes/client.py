@@ -82,14 +82,10 @@ class Lines:
 
     def _told(self, parts: Iterator[T]) -> Iterator[T]:
         """Only what goes wrong here is the network's: who takes a part may meet a full disk."""
-        while True:
-            try:
-                part = next(parts)
-            except StopIteration:
-                return
-            except _NETWORK as error:
-                raise self._failed(error) from error
-            yield part
+        try:
+            yield from parts
+        except _NETWORK as error:
+            raise self._failed(error) from error
 
     def end(self) -> None:
         """Wake whoever waits for a line, from another thread: closing a socket alone would not."""
@@ -255,15 +251,13 @@ class ApiClient:
             try:
                 going = self._http.stream("GET", path.lstrip("/"), params=dict(params), timeout=timeout)
                 answer = open_now.enter_context(going)
+                if answer.is_error:
+                    answer.read()
             except _NO_CREDENTIALS as error:
                 raise self._no_credentials(error) from error
             except _NETWORK as error:
                 raise self._unreachable(error) from error
             if answer.is_error:
-                try:
-                    answer.read()
-                except _NETWORK as error:
-                    raise self._unreachable(error) from error
                 self._refuse("GET", path, answer)
             yield Lines(answer, self._unreachable)
         finally:
