@@ -47,8 +47,8 @@ test-rust: setup
 
 test-python: setup
 	tools/system-packages.sh test
-	timeout 900 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster"
-	timeout 1200 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster"
+	timeout 1500 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster"
+	timeout 1500 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster"
 	$(MAKE) --no-print-directory testbed-build
 	timeout 900 $(PYTEST) tests/cluster -m "smoke"
 
