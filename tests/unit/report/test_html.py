@@ -153,7 +153,7 @@ def test_question_and_answer_come_first(page, model):
     order += [page.index(f'<section id="{s.id}"') for s in model.sections]
     assert order == sorted(order)
     assert [s.id for s in model.sections] == [
-        "answer-section", "evidence", "threats", "exploratory-section", "repeat", "runs-section",
+        "answer-section", "evidence", "threats", "exploratory-section", "descriptive", "repeat", "runs-section",
     ]  # fmt: skip
 
 
