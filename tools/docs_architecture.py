@@ -122,6 +122,7 @@ def _packages() -> list[Path]:
         "store",
         "analysis",
         "report",
+        "audit",
         "cli",
     ]
     found = [p for p in PACKAGE.iterdir() if p.is_dir() and (p / "__init__.py").exists()]

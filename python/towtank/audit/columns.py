@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-_TIME = {
+TIME_UNITS = {
     "ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60),
     "h": Fraction(3600),
 }  # fmt: skip
@@ -52,9 +52,9 @@ _FORMS: tuple[tuple[str, _Make], ...] = (
     (r"(goodput|failed|succeeded|(?:status|share)_.+)_(percent|ratio)",
      lambda name, m: Column(name, m[1] if m[1] not in ("failed", "succeeded") else f"{m[1]}_share", _SHARE[m[2]])),
     (r"((?:[a-z0-9-]+\.)?(?:min|max|mean|std|median|p\d{1,2}(?:\.\d+)?))_(ns|us|ms|s)",
-     lambda name, m: Column(name, re.sub(r"\bp50$", "median", m[1]), _TIME[m[2]])),
-    (r"(duration|pause)_(ms|s|min|h)", lambda name, m: Column(name, m[1], _TIME[m[2]], setup=True)),
-    (r"(elapsed)_(ms|s|min|h)", lambda name, m: Column(name, m[1], _TIME[m[2]])),
+     lambda name, m: Column(name, re.sub(r"\bp50$", "median", m[1]), TIME_UNITS[m[2]])),
+    (r"(duration|pause)_(ms|s|min|h)", lambda name, m: Column(name, m[1], TIME_UNITS[m[2]], setup=True)),
+    (r"(elapsed)_(ms|s|min|h)", lambda name, m: Column(name, m[1], TIME_UNITS[m[2]])),
     (r"cost(?:_per_1000)?_([a-z]{2,3})", lambda name, _: Column(name, name)),
     (r"(?:price_per_node_second|fee_per_second|price_per_request|price_per_request_second)_([a-z]{2,3})",
      lambda name, _: Column(name, name, setup=True)),

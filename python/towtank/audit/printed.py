@@ -59,7 +59,7 @@ def read_number(text: str, *, count: bool = False, slack: int = 1) -> Range | No
     count : bool
         Of things that are counted: without decimals it is exact.
     slack : int
-        Half units of the last digit to either side: 1 for numbers that were rounded, 2 where they may have been cut off.
+        Half units of the last digit to either side: 1 for rounded numbers, 2 where they may have been cut off.
 
     Returns
     -------

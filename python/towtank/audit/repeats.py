@@ -12,7 +12,7 @@ from towtank.audit.table import Row, Table
 
 LEAST_CELLS = 3
 LEAST_DIGITS = 10
-"""Digits that two rows must share by chance to be called one: 10 of them agree in one of 10^10 pairs, or thereabouts."""
+"""Digits that two rows must share to be called one: by chance ten agree in about one of 10^10 pairs."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def reserved(row: Row) -> Iterator[Check]:
         if fee:
             more = _product(*fee)
             made = Range(made.low + more.low, _high(made) + _high(more))
-            text, named = f"{text} + {fee[0].text} × {fee[1].text}", (*known, *fee)
+            text, named = f"{text} + {fee[0].text} × {fee[1].said}", (*known, *fee)
         elif f"fee_per_second_{currency}" in row.cells:
             continue  # for an unknown time
         yield Check(named, made.meets(cost.range), f"printed {cost.text}, but {text} = {show_range(made)}")
@@ -52,7 +52,7 @@ def by_use(row: Row) -> Iterator[Check]:
         if not known:
             continue
         cost, total, mean, price = known
-        each, text, named = _product(mean, price), f"{mean.text} × {price.text}", known
+        each, text, named = _product(mean, price), f"{mean.said} × {price.text}", known
         call = row.bounded(f"price_per_request_{currency}")
         if call:
             each = Range(each.low + call[0].low, _high(each) + call[0].high)

@@ -35,24 +35,25 @@ def closed_loop(row: Row) -> Iterator[Check]:
         if not both:
             return
         seconds = Range(both[0].low * both[1].low, both[0].high * both[1].high)
-        text, named = f"{both[0].text} × {both[1].text}", both
-    if mean.low + pause.low <= 0 or seconds.high is None:
-        return
-    made = Range(seconds.low / (mean.high + pause.high), seconds.high / (mean.low + pause.low))
+        text, named = f"{both[0].text} × {both[1].said}", both
+    shortest = max(mean.low, Fraction(0)) + max(pause.low, Fraction(0))
+    if shortest <= 0 or seconds.high is None:
+        return  # printed so coarsely that nothing follows
+    made = Range(seconds.low / (mean.high + pause.high), seconds.high / shortest)
     cut_off = users[0].high if users else Fraction(0)
     assert made.high is not None  # noqa: S101 - both ends were made
     allowed = made.widened(SLACK)
     assert allowed.high is not None  # noqa: S101
     allowed = Range(allowed.low - cut_off, allowed.high + cut_off)
     says = (
-        f"printed {total.text}, but {text} user-seconds ÷ (mean {mean.text} + pause {pause.text}) = {show_range(made)} "
+        f"printed {total.text}, but {text} user-seconds ÷ (mean {mean.said} + pause {pause.said}) = {show_range(made)} "
         f"requests, give or take {float(SLACK):.0%}"
     )
     yield Check((total, mean, pause, *named), allowed.meets(total.range), says)
 
 
 def rate_makes_total(row: Row) -> Iterator[Check]:
-    """Requests = rate × duration; a duration that was measured (`elapsed`) is held to its digits, a planned one is not."""
+    """Requests = rate × duration; a measured duration (`elapsed`) is held to its digits, a planned one is not."""
     for key, slack in (("elapsed", Fraction(0)), ("duration", SLACK)):
         known = row.bounded("throughput_per_s", key, "total")
         if not known or (key == "duration" and "elapsed" in row.cells):
@@ -61,7 +62,7 @@ def rate_makes_total(row: Row) -> Iterator[Check]:
         made = Range(rate.low * time.low, rate.high * time.high)
         completed = _completed(row, total.range)
         give = f", give or take {float(slack):.0%}" if slack else ""
-        says = f"printed {total.text}, but {rate.text} requests/s × {time.text} = {show_range(made)} requests{give}"
+        says = f"printed {total.text}, but {rate.text} requests/s × {time.said} = {show_range(made)} requests{give}"
         yield Check((total, rate, time), made.widened(slack).meets(completed), says)
 
 

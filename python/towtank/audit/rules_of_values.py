@@ -11,7 +11,6 @@ from towtank.audit.check import Check
 from towtank.audit.printed import show
 from towtank.audit.table import Cell, Row
 
-
 _STATISTIC = re.compile(r"(?:([a-z0-9-]+)\.)?(min|max|mean|std|median|p\d{1,2}(?:\.\d+)?)")
 
 
@@ -74,8 +73,8 @@ def median_near_mean(row: Row) -> Iterator[Check]:
             mean, median, std = found
             apart = max(mean.low - median.high, median.low - mean.high, Fraction(0))
             says = (
-                f"{_said('mean', mean)} and {_said('median', median)} are {show(apart / mean.column.scale)} apart or more, "
-                f"and no values with {_said('std', std)} have them further apart than that"
+                f"{_said('mean', mean)} and {_said('median', median)} are {show(apart / mean.column.scale)} apart "
+                f"or more, but no values with {_said('std', std)} have them further apart than that"
             )
             yield Check(found, apart <= std.high, says)
 
@@ -88,8 +87,8 @@ def spread_possible(row: Row) -> Iterator[Check]:
     At most: variance ≤ (max − mean)(mean − min) (Bhatia and Davis, 2000), times n ÷ (n − 1) where it is that of a
     sample. At least: variance ≥ (max − min)² ÷ 2n (Nagy, 1918). Where n is not printed 2 is reckoned with, the widest.
     """
-    n = _values(row)
-    for cells in _groups(row).values():
+    for group, cells in _groups(row).items():
+        n = None if group else _values(row)  # what has a prefix, such as `dns.`, may have happened less often
         found = _bounded(cells, "min", "max", "std")
         if not found:
             continue
@@ -105,13 +104,14 @@ def spread_possible(row: Row) -> Iterator[Check]:
             range_low = max(high.low - low.high, Fraction(0))
             least = range_low**2 / (2 * n)
             bound = _root(least) / float(std.column.scale)
-            says = f"{_said('std', std)}, but {_said('min', low)} and {_said('max', high)} of {n} values make {bound:.6g} at least"
+            about = f"{_said('min', low)} and {_said('max', high)} of {n} values"
+            says = f"{_said('std', std)}, but {about} make {bound:.6g} at least"
             yield Check(found, max(std.high, Fraction(0)) ** 2 >= least, says)
 
 
 def _largest_variance(low: Cell, high: Cell, mean: Cell | None) -> Fraction:
     """Largest (max − mean)(mean − min) that the printed numbers allow."""
-    bottom, top = low.low, high.high
+    bottom, top = max(low.low, Fraction(0)), high.high
     middle = (bottom + top) / 2
     if mean is not None:
         middle = max(middle, mean.low)
@@ -137,4 +137,4 @@ def _root(value: Fraction) -> float:
 
 
 def _said(name: str, cell: Cell) -> str:
-    return f"{name} {cell.text} {cell.column.name.rpartition('_')[2]}"
+    return f"{name} {cell.said}"

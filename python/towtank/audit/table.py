@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from towtank.audit.columns import KNOWN, Column, understand
+from towtank.audit.columns import KNOWN, TIME_UNITS, Column, understand
 from towtank.audit.printed import Range, read_number
 from towtank.errors import ForeignFileError
 
@@ -29,6 +29,12 @@ class Cell:
         """Upper end of a cell that has one."""
         assert self.range.high is not None  # noqa: S101 - asked of cells of `Row.bounded` only
         return self.range.high
+
+    @property
+    def said(self) -> str:
+        """What is printed, with the unit of a time."""
+        unit = self.column.name.rpartition("_")[2]
+        return f"{self.text} {unit}" if unit in TIME_UNITS else self.text
 
     @property
     def low(self) -> Fraction:
@@ -128,12 +134,12 @@ def read_table(path: Path, *, slack: int = 1) -> Table:
             )
             continue
         try:
-            rows.append(_row(path.name, number, dict(zip(names, cells, strict=True)), columns, slack=slack))
+            rows.append(_row(str(path), number, dict(zip(names, cells, strict=True)), columns, slack=slack))
         except ValueError as error:
             wrong.append(f"{path}, line {number}: {error}")
     if wrong:
         raise ForeignFileError("\n".join(wrong), hint="docs/audit.md says how numbers are written")
-    return Table(path.name, tuple(rows), _unread(rows))
+    return Table(str(path), tuple(rows), _unread(rows))
 
 
 def _text(path: Path) -> str:

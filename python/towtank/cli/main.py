@@ -46,6 +46,9 @@ COMMANDS: dict[str, Command] = {
         "Results",
         "import_",
     ),
+    "audit": Command(
+        "towtank.cli.audit", "List the cells of published tables that cannot be right.", "Results"
+    ),
     "schema": Command("towtank.cli.schema", "Print the JSON Schema of experiment files.", "Around"),
     "clean": Command("towtank.cli.clean", "End what a killed Towtank left behind.", "Around"),
     "doctor": Command("towtank.cli.doctor", "Say what this machine can and cannot do.", "Around"),
