@@ -8,18 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from towtank.analysis import deployments as deployed
 from towtank.analysis import sentences
-from towtank.analysis.contrasts import Contrast, contrasts, shares_one_deployment_each, within_blocks
+from towtank.analysis.contrasts import contrasts, shares_one_deployment_each, within_blocks
 from towtank.analysis.differences import Difference, between_blocks, between_samples
 from towtank.analysis.model import Comparison, Quantity, VerdictWord
 from towtank.analysis.multiplicity import false_discovery, holm
 from towtank.analysis.power import blocks_to_resolve
-from towtank.analysis.verdicts import GOODPUT_GUARD, decide, margin, share_margin
+from towtank.analysis.verdicts import decide, goodput_guard, margin, share_margin
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
 from towtank.units import format_duration
@@ -79,11 +79,35 @@ class Rules:
         return 1 - (1 - self.confidence) / max(len(primary) * len(contrasts(plan)), 1)
 
 
+class Side(Protocol):
+    """What is compared: a treatment, or one version of it."""
+
+    @property
+    def id(self) -> str:
+        """Its name in tables."""
+
+    @property
+    def label(self) -> str:
+        """Its name in sentences."""
+
+
+class Pair(Protocol):
+    """Two sides of a comparison, such as a `Contrast`."""
+
+    @property
+    def treatment(self) -> Side:
+        """What is judged."""
+
+    @property
+    def baseline(self) -> Side:
+        """What it is judged against."""
+
+
 @dataclass(frozen=True)
 class Compared:
     """A contrast on a variable with its difference, before its family is known."""
 
-    contrast: Contrast
+    contrast: Pair
     described: Variable
     difference: Difference
     guard: str
@@ -128,7 +152,7 @@ def compare(
     counted = deployments or {}
     family = _differences(plan, rules, primary, values, counted, level=level)
     table = _differences(plan, rules, explored, values, counted, level=rules.confidence)
-    return (*_confirmatory(rules, family, level=level), *_exploratory(rules, table))
+    return (*confirmatory(rules, family, level=level), *exploratory(rules, table))
 
 
 def _differences(
@@ -159,7 +183,9 @@ def _differences(
                 rng=rng,
                 **extra,
             )
-            guard = _goodput_guard(contrast, values) if described.successes_only else ""
+            goodput = values.get("goodput", {})
+            sides = (goodput.get(side.id, nothing) for side in (contrast.treatment, contrast.baseline))
+            guard = goodput_guard(*sides) if described.successes_only else ""
             sole = ""
             if shares_one_deployment_each(contrast) and difference.n > 1:
                 said = deployed.told(contrast, deployments)
@@ -169,24 +195,17 @@ def _differences(
     return found
 
 
-def _goodput_guard(contrast: Contrast, values: Values) -> str:
-    """Why treatments must not be ranked by successes only; empty when they may."""
-    goodput = values.get("goodput", {})
-    means = []
-    for side in (contrast.treatment, contrast.baseline):
-        known = [q.value for q in goodput.get(side.id, {}).values() if q.value is not None]
-        if not known:
-            return ""
-        means.append(float(np.mean(known)))
-    if abs(means[0] - means[1]) <= GOODPUT_GUARD:
-        return ""
-    return (
-        f"goodput differs by more than a point ({sentences.percent(means[0])} against "
-        f"{sentences.percent(means[1])}), so latencies of successes only do not rank these treatments"
-    )
+def confirmatory(rules: Rules, family: list[Compared], *, level: float) -> list[Comparison]:
+    """Judge a family of claims together: Holm-adjusted p-values, verdicts, sentences.
 
-
-def _confirmatory(rules: Rules, family: list[Compared], *, level: float) -> list[Comparison]:
+    Parameters
+    ----------
+    rules : Rules
+    family : list of Compared
+        All of it, with intervals at `level`.
+    level : float
+        1 − α/m.
+    """
     if not family:
         return []
     alpha = 1 - rules.confidence
@@ -273,7 +292,8 @@ def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
     return f"about {blocks} {compared.unit}{time} would show a difference of {size} if there is one{worth}"
 
 
-def _exploratory(rules: Rules, table: list[Compared]) -> list[Comparison]:
+def exploratory(rules: Rules, table: list[Compared]) -> list[Comparison]:
+    """Say what the other comparisons found, without verdict words; the false discovery rate is that of the table."""
     adjusted = false_discovery([c.difference.p_value for c in table])
     found = []
     for compared, p_adjusted in zip(table, adjusted, strict=True):

@@ -18,13 +18,31 @@ m = number of primary variables × contrasts, α = 1 − confidence.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from towtank.analysis import sentences
 from towtank.analysis.differences import Difference
-from towtank.analysis.model import VerdictWord
+from towtank.analysis.model import Quantity, VerdictWord
 from towtank.variables import Variable
 
 GOODPUT_GUARD = 0.01
 """Treatments whose goodput differs by more than a point are not ranked by latencies of successes only."""
+
+
+def goodput_guard(treatment: Mapping[int, Quantity], baseline: Mapping[int, Quantity]) -> str:
+    """Why two treatments must not be ranked by successes only, from their goodput by run; empty when they may."""
+    means = []
+    for side in (treatment, baseline):
+        known = [q.value for q in side.values() if q.value is not None]
+        if not known:
+            return ""
+        means.append(sum(known) / len(known))
+    if abs(means[0] - means[1]) <= GOODPUT_GUARD:
+        return ""
+    return (
+        f"goodput differs by more than a point ({sentences.percent(means[0])} against "
+        f"{sentences.percent(means[1])}), so latencies of successes only do not rank these treatments"
+    )
 
 
 def share_margin(matters: float) -> float:

@@ -46,6 +46,7 @@ COMMANDS: dict[str, Command] = {
         "Results",
         "import_",
     ),
+    "compare": Command("towtank.cli.compare", "Say what became worse between two results.", "Results"),
     "audit": Command(
         "towtank.cli.audit", "List the cells of published tables that cannot be right.", "Results"
     ),

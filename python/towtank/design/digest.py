@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from towtank.design.model import ExperimentSpec
@@ -49,13 +49,16 @@ def _compared(
     }
 
 
-def difference(old: Plan, new: Plan) -> list[str]:
+def difference(old: Plan, new: Plan, *, leave_out: Collection[str] = ()) -> list[str]:
     """Say what differs between two plans, one line for each key: ``key path: old → new``.
 
     Parameters
     ----------
     old, new : Plan
         The stored plan and the one made from the file now.
+    leave_out : collection of str
+        Keys of the experiment or of its treatments, such as ``deployment``, that may differ. Values that are not kept
+        cannot be told from each other then.
 
     Returns
     -------
@@ -72,7 +75,8 @@ def difference(old: Plan, new: Plan) -> list[str]:
     alike: dict[tuple[str, str, str], list[str]] = {}
     for path in dict.fromkeys((*before, *after)):
         was, now = before.get(path, _ABSENT), after.get(path, _ABSENT)
-        if was == now or path[0] == "listing":
+        key = path[2] if path[0] == "treatments" and len(path) > 2 else path[0]
+        if was == now or path[0] == "listing" or key in leave_out:
             continue
         treatment = path[1] if path[0] == "treatments" else ""
         if treatment in gone or treatment in added:
@@ -90,7 +94,7 @@ def difference(old: Plan, new: Plan) -> list[str]:
         lines.append(
             f"order of treatments: {', '.join(order_before)} → {', '.join(t.id for t in new.treatments)}"
         )
-    if not lines and old.digest != new.digest:
+    if not lines and not leave_out and old.digest != new.digest:
         lines.append(f"a header whose value is not kept: {', '.join(sorted(SENSITIVE_HEADERS))}")
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more"]

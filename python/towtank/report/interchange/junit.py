@@ -28,18 +28,23 @@ def render(analysis: ExperimentAnalysis, slo: Mapping[str, Mapping[str, float]])
         Treatment id → response variable → bound in its base unit.
     """
     experiment = str(analysis.meta.get("experiment", "experiment"))
-    root = ET.Element("testsuites", name=_text(experiment))
+    root = ET.Element("testsuites", name=xml_text(experiment))
     for treatment in analysis.treatments:
         bounds = slo.get(treatment.treatment_id, {})
         runs = [run for run in analysis.runs if run.treatment_id == treatment.treatment_id]
         if not bounds or not runs:
             continue
-        suite = ET.SubElement(root, "testsuite", name=_text(f"{experiment}.{treatment.label}"))
+        suite = ET.SubElement(root, "testsuite", name=xml_text(f"{experiment}.{treatment.label}"))
         for run in runs:
             for name, bound in bounds.items():
                 _case(suite, run, name, bound)
-        _sum_up(suite)
-    _sum_up(root)
+        sum_up(suite)
+    sum_up(root)
+    return document(root)
+
+
+def document(root: ET.Element) -> str:
+    """Write a file of test cases."""
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -49,24 +54,26 @@ def _case(suite: ET.Element, run: RunSummary, name: str, bound: float) -> None:
     sign = "≤" if described.lower_is_better else "≥"
     objective = f"{described.title} {sign} {values.show(described, bound)}"
     case = ET.SubElement(
-        suite, "testcase", classname=suite.get("name", ""), name=_text(f"{objective} in {run.run_id}"),
+        suite, "testcase", classname=suite.get("name", ""), name=xml_text(f"{objective} in {run.run_id}"),
         time=f"{run.window_s:.3f}",
     )  # fmt: skip
     kept = holds(described, quantity, bound)
     if run.instrument in ("invalid", "incomplete"):
         why = run.reasons[0] if run.reasons else run.instrument
-        ET.SubElement(case, "skipped", message=_text(f"the run is {run.instrument}: {why}"))
+        ET.SubElement(case, "skipped", message=xml_text(f"the run is {run.instrument}: {why}"))
     elif kept is None:
-        ET.SubElement(case, "skipped", message=_text(f"no value: {quantity.reason}"))
+        ET.SubElement(case, "skipped", message=xml_text(f"no value: {quantity.reason}"))
     elif not kept:
         found = f"{'above ' if quantity.above else ''}{values.show(described, quantity.value or 0.0)}"
-        failure = ET.SubElement(case, "failure", type="slo", message=_text(f"{described.title} was {found}"))
-        failure.text = _text(
+        failure = ET.SubElement(
+            case, "failure", type="slo", message=xml_text(f"{described.title} was {found}")
+        )
+        failure.text = xml_text(
             "\n".join((f"{objective}, found {found}", *filter(None, (quantity.reason, *run.reasons))))
         )
 
 
-def _sum_up(suite: ET.Element) -> None:
+def sum_up(suite: ET.Element) -> None:
     """Write sums as attributes; the common schema has `skipped` of a suite, but not of all suites together."""
     for attribute, path in (("tests", ".//testcase"), ("failures", ".//failure"), ("skipped", ".//skipped")):
         if attribute != "skipped" or suite.tag == "testsuite":
@@ -75,6 +82,6 @@ def _sum_up(suite: ET.Element) -> None:
     suite.set("time", f"{sum(float(case.get('time', 0)) for case in suite.iter('testcase')):.3f}")
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
     """Leave out what XML cannot hold."""
     return _NO_XML.sub("�", text)
