@@ -274,14 +274,16 @@ def _worded(
 def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
     """How many blocks an undecided comparison would need, from its own variance."""
     difference = compared.difference
-    if difference.sd is None or difference.sd <= 0:
-        return ""
     target = margin(compared.described, rules.matters)
     size = (
         sentences.percent(rules.matters)
         if compared.described.scale == "log"
         else sentences.share_points(target)
     )
+    if difference.sd is None or difference.sd <= 0:
+        shown = difference.interval
+        across = shown is not None and any(shown.low < edge < shown.high for edge in (-target, target))
+        return f"the interval reaches across the margin of {size}" if across else ""
     blocks = blocks_to_resolve(difference.sd, difference=target, confidence=level)
     if blocks is None:
         return f"a difference of {size} is far below the variation between runs"

@@ -9,7 +9,7 @@ change it, so it does not bend the level of the test.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,7 +99,8 @@ def between_blocks(
     second = [baseline[block] for block in blocks]
     n = len(blocks)
     if n == 0:
-        return Difference(0, reason="no block has a value on both sides")
+        why = _why_nothing(treatment.values(), baseline.values())
+        return Difference(0, reason=f"no block has a value on both sides{why}")
     if described.name == "collapsed":
         return _collapse_shares(first, second, confidence=confidence)
     low, high, sign = block_differences(described, treatment, baseline)
@@ -131,7 +132,8 @@ def between_samples(
     second = [q for q in baseline.values() if q.value is not None]
     n = min(len(first), len(second))
     if n == 0:
-        return Difference(0, reason="one side has no run with a value")
+        why = _why_nothing(treatment.values(), baseline.values())
+        return Difference(0, reason=f"one side has no run with a value{why}")
     a = np.array([_scaled(described, q) for q in first])
     b = np.array([_scaled(described, q) for q in second])
     finite = bool(np.all(np.isfinite(a)) and np.all(np.isfinite(b)))
@@ -287,6 +289,13 @@ def _median(values: FloatArray) -> float:
     if math.isfinite(lower) and math.isfinite(upper):
         return (lower + upper) / 2
     return lower if math.isinf(lower) else upper
+
+
+def _why_nothing(*sides: Iterable[Quantity]) -> str:
+    """Why there are no values, in the words of the first run without one; the treatment's before the baseline's."""
+    missing = (q.reason for side in sides for q in side if q.value is None and q.reason)
+    first = next(missing, "")
+    return f" ({first})" if first else ""
 
 
 def _why_same(described: Variable, first: list[Quantity], second: list[Quantity]) -> str:

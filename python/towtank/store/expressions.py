@@ -134,7 +134,8 @@ def _number(found: object, *, ratio: bool) -> Measured:
         return Measured(None, f"the expression gave {str(found)[:60]!r}, which is no number")
     value = float(found)
     if not math.isfinite(value):
-        return Measured(None, f"the expression gave {value}, which is no finite number")
+        what = "not-a-number (0 ÷ 0?)" if math.isnan(value) else "something infinite (1 ÷ 0?)"
+        return Measured(None, f"the expression gave {what}, which is no finite number")
     if value < 0:
         return Measured(None, f"the expression gave {value:g}; a response variable is never negative")
     if ratio and value > 1:

@@ -84,17 +84,17 @@ def test_blocks_of_two_sessions_are_never_paired(folders, found):
 
 
 def test_another_design_is_refused_with_the_difference(folders, tmp_path):
-    faster = made(tmp_path / "rate", rate_per_s=25.0)
+    faster = made(tmp_path / "rate", rate_per_s=25.0, blocks=1)
     with pytest.raises(ResultsError, match="not comparable") as refused:
         regressions(Results.open(folders[0]), Results.open(faster))
     assert "rate" in refused.value.message
     assert "→" in refused.value.message
-    more = made(tmp_path / "more", treatments={"three": TreatmentModel()})
+    more = made(tmp_path / "more", treatments={"three": TreatmentModel()}, blocks=1)
     with pytest.raises(ResultsError, match="treatment three: new"):
         regressions(Results.open(folders[0]), Results.open(more))
     answer = Answer(primary=("p95",), baseline="one")
     with pytest.raises(ResultsError, match="primary"):
-        regressions(Results.open(folders[0]), Results.open(made(tmp_path / "answer", answer=answer)))
+        regressions(Results.open(folders[0]), Results.open(made(tmp_path / "answer", answer=answer, blocks=1)))
     with pytest.raises(ResultsError, match="with itself"):
         regressions(Results.open(folders[0]), Results.open(folders[0]))
 
