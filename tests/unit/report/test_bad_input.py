@@ -26,7 +26,9 @@ SMALL = {
     "sample_hz": 2.0,
     "steps": (Step("list"),),
 }
-NOBODY_LOOKED = re.compile(r"(?<![\w/-])(?:[-−]?nan|NaN|None|NaT|[-−+]?inf|Infinity|(?<!\()null|undefined)(?![\w-])")
+NOBODY_LOOKED = re.compile(
+    r"(?<![\w/-])(?:[-−]?nan|NaN|None|NaT|[-−+]?inf|Infinity|(?<!\()null|undefined)(?![\w-])"
+)
 PLAIN = {"one": TreatmentModel(), "two": TreatmentModel(median_ms=6)}
 
 
