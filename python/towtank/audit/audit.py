@@ -71,7 +71,8 @@ def audit(paths: Sequence[Path], *, slack: int = 1) -> Audit:
         A file is no table, or no rule finds what it needs in any.
     """
     tables = [read_table(path, slack=slack) for path in paths]
-    made, problems = 0, []
+    made = 0
+    problems: list[Problem] = []
     for table in tables:
         for row in table.rows:
             for rule, check in _checks(table, row):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations_with_replacement
 
 from towtank.audit.problem import Problem
 from towtank.audit.table import Row, Table
@@ -37,39 +37,37 @@ def repeats(tables: Sequence[Table]) -> list[Repeat]:
     """Find rows that have the same measured numbers in all columns that both have.
 
     Setup (users, durations, prices) may well be the same, and so may cells without information: 0, 100 %, counts of a
-    fixed plan alone. At least three cells with ten digits together must agree, and none may differ.
+    fixed plan alone. At least three cells with ten digits together must agree, and none may differ. A row is told once,
+    with the first that it repeats.
     """
-    by_number: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for table in tables:
-        for row in table.rows:
-            for key, text in _measured(row).items():
-                by_number[key, text].append(row)
-    told: set[tuple[tuple[str, int], tuple[str, int]]] = set()
-    found = []
-    for rows in by_number.values():
-        for first, again in combinations(rows, 2):
-            pair = ((first.table, first.line), (again.table, again.line))
-            if pair in told or pair[0] == pair[1]:
-                continue
-            told.add(pair)
-            columns = _same(first, again)
-            if columns:
-                found.append(Repeat(first, again, columns))
-    return found
+    printed = [(row, _measured(row)) for table in tables for row in table.rows]
+    order = {id(row): number for number, (row, _) in enumerate(printed)}
+    alike: dict[frozenset[str], list[tuple[Row, dict[str, str]]]] = defaultdict(list)
+    for row, texts in printed:
+        alike[frozenset(texts)].append((row, texts))
+    found: dict[int, Repeat] = {}
+    for first, second in combinations_with_replacement(alike, 2):
+        both = sorted(first & second)
+        if len(both) < LEAST_CELLS:
+            continue
+        same: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        for row, texts in alike[first] + (alike[second] if second != first else []):
+            same[tuple(texts[key] for key in both)].append(row)
+        for values, rows in same.items():
+            if len(rows) > 1 and sum(map(_digits, values)) >= LEAST_DIGITS:
+                for repeat in _repeated(sorted(rows, key=lambda row: order[id(row)]), both):
+                    found.setdefault(order[id(repeat.again)], repeat)
+    return [found[number] for number in sorted(found)]
 
 
-def _same(first: Row, again: Row) -> tuple[str, ...]:
-    """Columns that agree; empty unless they say that the rows are one."""
-    run = first.labels.get("run", "")
-    if run and run == again.labels.get("run"):
-        return ()
-    a, b = _measured(first), _measured(again)
-    both = [key for key in a if key in b]
-    if len(both) < LEAST_CELLS or any(a[key] != b[key] for key in both):
-        return ()
-    if sum(_digits(a[key]) for key in both) < LEAST_DIGITS:
-        return ()
-    return tuple(first.cells[key].column.name for key in both)
+def _repeated(rows: Sequence[Row], keys: Sequence[str]) -> Iterator[Repeat]:
+    """Each row but the first with the first that it may not repeat: one that is not the same run on purpose."""
+    for number, again in enumerate(rows):
+        run = again.labels.get("run", "")
+        earlier = (row for row in rows[:number] if not run or row.labels.get("run", "") != run)
+        first = next(earlier, None)
+        if first is not None:
+            yield Repeat(first, again, tuple(again.cells[key].column.name for key in keys))
 
 
 def _measured(row: Row) -> dict[str, str]:

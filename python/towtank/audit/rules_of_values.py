@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -133,7 +134,7 @@ def _bounded(cells: dict[str, Cell], *names: str) -> tuple[Cell, ...] | None:
 
 
 def _root(value: Fraction) -> float:
-    return float(value) ** 0.5
+    return math.sqrt(float(value))
 
 
 def _said(name: str, cell: Cell) -> str:

@@ -125,7 +125,8 @@ def read_table(path: Path, *, slack: int = 1) -> Table:
         raise ForeignFileError(f"{path}, line {split[0][0]} has {what}", hint="give every column one name")
     columns = understand(names)
     _refuse_one_quantity_twice(path, columns)
-    rows, wrong = [], []
+    rows: list[Row] = []
+    wrong: list[str] = []
     for number, cells in split[1:]:
         if len(cells) != len(names):
             wrong.append(

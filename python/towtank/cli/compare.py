@@ -66,10 +66,9 @@ def _environments(before: Results, after: Results) -> list[str]:
     """What differs between host, engine and versions, one line each."""
     from towtank.campaign.environment import difference
 
-    known = [r.environment if r.layout.environment.is_file() else None for r in (before, after)]
-    if known[0] is None or known[1] is None:
-        return ["what the results were made with is not known of both: an environment.json is missing"]
-    return difference(known[0], known[1])
+    if not all(results.layout.environment.is_file() for results in (before, after)):
+        return ["that of a side is not known, because its environment.json is missing"]
+    return difference(before.environment, after.environment)
 
 
 def _lines(found: Regressions, environments: list[str], *, everything: bool) -> list[str]:

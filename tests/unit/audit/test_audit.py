@@ -285,6 +285,13 @@ def test_a_row_printed_again_in_another_table(tmp_path):
     assert audit([*paths, again]).problems == ()
 
 
+def test_many_rows_alike_are_told_once_each(tmp_path):
+    row = {"total": "327921", "mean_ms": "23.74", "p95_ms": "61.2"}
+    found = look(tmp_path, [{"level": str(number), **row} for number in range(2_000)])
+    assert len(found.problems) == 1_999
+    assert all("line 2 " in problem.message for problem in found.problems)
+
+
 def test_rows_that_agree_in_little_are_not_called_one(tmp_path):
     rows = [
         {"level": "a", "total": "3000", "failed": "0", "goodput_percent": "100", "p95_ms": "12"},
