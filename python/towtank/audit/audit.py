@@ -17,6 +17,7 @@ RULES: dict[str, Callable[[Row], Iterator[Check]]] = {
     "within-total": rules_of_counts.failed_within_total,
     "parts": rules_of_counts.parts_make_total,
     "share": rules_of_counts.share_of_total,
+    "whole": rules_of_counts.share_of_whole_requests,
     "share-bounds": rules_of_counts.shares_in_bounds,
     "shares": rules_of_counts.shares_make_all,
     "order": rules_of_values.ascending,

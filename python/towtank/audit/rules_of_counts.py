@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -57,6 +58,28 @@ def share_of_total(row: Row) -> Iterator[Check]:
                     f"printed {cell.text}, but {formula} = {show_range(made, cell.column.scale)}{_sign(cell)}"
                 )
                 yield Check((cell, count, total), made.meets(cell.range), says)
+
+
+def share_of_whole_requests(row: Row) -> Iterator[Check]:
+    """A share of few requests is one of few numbers: 89.15 % of 698 would be 622.3 requests.
+
+    References
+    ----------
+    Brown, N. J. L. and Heathers, J. A. J. (2017). The GRIM test. Social Psychological and Personality Science 8 (4).
+    """
+    total = row.bounded("total")
+    if not total or total[0].low != total[0].high or total[0].low <= 0:
+        return
+    number = total[0].low
+    for key in ("goodput", "failed_share", "succeeded_share"):
+        known = row.bounded(key)
+        if known:
+            cell = known[0]
+            least = math.ceil(cell.low * number)
+            made = cell.range.times(number)
+            printed = f"{cell.text}{_sign(cell)} of {total[0].text} requests"
+            says = f"{printed} = {show_range(made)}, which is no whole number of them"
+            yield Check((cell, total[0]), least <= cell.high * number, says)
 
 
 def shares_in_bounds(row: Row) -> Iterator[Check]:

@@ -137,6 +137,20 @@ def test_published_changes_of_the_storage_study_hold(tmp_path):
     assert "90 ÷ 119" in found.problems[0].message
 
 
+def test_published_goodput_of_few_requests(tmp_path):
+    """698 requests with 89.1 % and 664 with 69.0 %: 76 and 206 failures print so; no number prints as 89.15 %."""
+    rows = [
+        {"deployment": "openwhisk", "total": "698", "goodput_percent": "89.1"},
+        {"deployment": "cloud run", "total": "664", "goodput_percent": "69.0"},
+        {"deployment": "gke", "total": "38,535", "goodput_percent": "100"},
+    ]
+    assert look(tmp_path, rows).problems == ()
+    rows[0]["goodput_percent"] = "89.15"
+    found = look(tmp_path, rows)
+    assert rules(found) == {"whole"}
+    assert "89.15 % of 698 requests = 622.232 to 622.302" in found.problems[0].message
+
+
 def test_published_status_shares(tmp_path):
     """76.25 % answered 200 and 23.75 % answered 503; where only 200 is printed, nothing is said of the rest."""
     row = {"status_200_percent": "76.25", "status_503_percent": "23.75"}
