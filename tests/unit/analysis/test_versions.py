@@ -1,6 +1,7 @@
 """Two results of one experiment, new against old: what is claimed, what is refused, what a pipeline gets."""
 
 import json
+import shutil
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -94,7 +95,9 @@ def test_another_design_is_refused_with_the_difference(folders, tmp_path):
         regressions(Results.open(folders[0]), Results.open(more))
     answer = Answer(primary=("p95",), baseline="one")
     with pytest.raises(ResultsError, match="primary"):
-        regressions(Results.open(folders[0]), Results.open(made(tmp_path / "answer", answer=answer, blocks=1)))
+        regressions(
+            Results.open(folders[0]), Results.open(made(tmp_path / "answer", answer=answer, blocks=1))
+        )
     with pytest.raises(ResultsError, match="with itself"):
         regressions(Results.open(folders[0]), Results.open(folders[0]))
 
@@ -136,6 +139,44 @@ def test_what_collapsed_everywhere_is_worse_by_ranks_not_nan(folders, tmp_path):
     assert two.estimate is None
     assert any("two (new) collapsed in 6 of 6 runs" in note for note in found.notes)
     json.dumps([claim.__dict__ for claim in (*found.claims, *found.explored)], allow_nan=False)
+
+
+def without_answer(folder, target):
+    """Copy a result folder as if its file had declared no answer."""
+    shutil.copytree(folder, target)
+    plan = json.loads((target / "plan.json").read_text("utf-8"))
+    plan["experiment"]["answer"] = None
+    (target / "plan.json").write_text(json.dumps(plan), "utf-8")
+    return target
+
+
+def test_without_an_answer_nothing_is_claimed(folders, tmp_path):
+    old, new = (without_answer(folder, tmp_path / folder.name) for folder in folders)
+    found = regressions(Results.open(old), Results.open(new))
+    assert found.claims == ()
+    assert not found.decided
+    assert found.explored
+    assert any("declares no `answer`" in note for note in found.notes)
+    told = command(old, new, "--junit", tmp_path / "junit.xml")
+    assert isinstance(told.exception, ResultsError)
+    assert "nothing is claimed" in told.exception.message
+    assert not (tmp_path / "junit.xml").exists()
+    assert command(old, new, "--fail-undecided").exit_code == 7
+
+
+def test_mixed_environments_are_noted(folders, tmp_path):
+    mixed = tmp_path / "mixed"
+    shutil.copytree(folders[1], mixed)
+    for record in mixed.glob("runs/b02*/run.json"):
+        data = json.loads(record.read_text("utf-8"))
+        record.write_text(json.dumps({**data, "environment_digest": "f" * 64}), "utf-8")
+    environment = json.loads((mixed / "environment.json").read_text("utf-8"))
+    environment["engine"]["version"] = "0.2.0"
+    (mixed / "environment.json").write_text(json.dumps(environment), "utf-8")
+    told = command(folders[0], mixed)
+    assert told.exit_code == 8
+    assert "new result come from 2 different environments" in told.output
+    assert "the environments differ: engine.version: 0.1.0 → 0.2.0" in told.output
 
 
 def test_junit_has_a_case_for_each_claim(found):
