@@ -141,7 +141,12 @@ def regressions(old: Results, new: Results) -> Regressions:
         experiment=plan.experiment.experiment,
         claims=tuple(confirmatory(rules, family, level=level)),
         explored=tuple(exploratory(rules, known)),
-        notes=(*_declared(answer is not None), *_lost(plan, before, after), *_mixed(before, after)),
+        notes=(
+            *_declared(answer is not None),
+            *_damaged(old, new),
+            *_lost(plan, before, after),
+            *_mixed(before, after),
+        ),
         labels={treatment.id: treatment.label for treatment in plan.treatments},
     )
 
@@ -215,6 +220,14 @@ def _declared(declared: bool) -> list[str]:  # noqa: FBT001 - the one thing that
         return []
     return [
         "The experiment file declares no `answer`, so every comparison is exploratory and nothing is claimed."
+    ]
+
+
+def _damaged(old: Results, new: Results) -> list[str]:
+    return [
+        f"{len(results.damage)} run(s) of the {side} result could not be read and count as missing: {results.damage[0]}"
+        for side, results in (("old", old), ("new", new))
+        if results.damage
     ]
 
 

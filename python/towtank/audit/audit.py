@@ -71,7 +71,10 @@ def audit(paths: Sequence[Path], *, slack: int = 1) -> Audit:
     ForeignFileError
         A file is no table, or no rule finds what it needs in any.
     """
-    tables = [read_table(path, slack=slack) for path in paths]
+    once: dict[Path, Path] = {}
+    for path in paths:  # a table beside itself would repeat every row
+        once.setdefault(path.resolve(), path)
+    tables = [read_table(path, slack=slack) for path in once.values()]
     made = 0
     problems: list[Problem] = []
     for table in tables:

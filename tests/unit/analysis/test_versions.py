@@ -170,12 +170,14 @@ def test_mixed_environments_are_noted(folders, tmp_path):
     for record in mixed.glob("runs/b02*/run.json"):
         data = json.loads(record.read_text("utf-8"))
         record.write_text(json.dumps({**data, "environment_digest": "f" * 64}), "utf-8")
+    (mixed / "runs" / "b03-one-a1" / "run.json").write_text("{", "utf-8")
     environment = json.loads((mixed / "environment.json").read_text("utf-8"))
     environment["engine"]["version"] = "0.2.0"
     (mixed / "environment.json").write_text(json.dumps(environment), "utf-8")
     told = command(folders[0], mixed)
     assert told.exit_code == 8
     assert "new result come from 2 different environments" in told.output
+    assert "1 run(s) of the new result could not be read" in told.output
     assert "the environments differ: engine.version: 0.1.0 → 0.2.0" in told.output
 
 

@@ -306,6 +306,14 @@ def test_many_rows_alike_are_told_once_each(tmp_path):
     assert all("line 2 " in problem.message for problem in found.problems)
 
 
+def test_a_table_that_is_given_twice_is_one(tmp_path):
+    path = written(tmp_path, [{"total": "327921", "mean_ms": "23.74", "p95_ms": "61.2", "max_ms": "99"}])
+    (tmp_path / "link").symlink_to(tmp_path)
+    found = audit([path, path, tmp_path / "link" / "table.csv"])
+    assert len(found.tables) == 1
+    assert found.problems == ()
+
+
 def test_rows_that_agree_in_little_are_not_called_one(tmp_path):
     rows = [
         {"level": "a", "total": "3000", "failed": "0", "goodput_percent": "100", "p95_ms": "12"},
