@@ -50,6 +50,7 @@ from towtank.design.foreign import ForeignWorkload
 from towtank.design.model import Adaptive, ExperimentSpec
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
+from towtank.store.derived import DerivedRuns
 from towtank.store.run_record import RunRecord
 from towtank.variables import variable
 
@@ -57,7 +58,7 @@ POOLED = ("min", "mean", "median", "p90", "p95", "p99", "max", "median_ok", "p95
 STEP_COLUMNS = ("treatment_id", "step", "variable", "mean", "low", "high", "n", "above", "method", "reason")
 
 
-def analyse(results: Results) -> ExperimentAnalysis:
+def analyse(results: Results, *, derived: DerivedRuns | None = None) -> ExperimentAnalysis:
     """Analyse an experiment from its stored tables.
 
     Parameters
@@ -65,6 +66,8 @@ def analyse(results: Results) -> ExperimentAnalysis:
     results : Results
         Only plan, run records, count tables, totals and samples are read; requests are scanned only in runs that have
         spans, which are joined to them.
+    derived : DerivedRuns, optional
+        Where what is derived of single runs is kept (`kept_runs`): runs that have not changed are not read again.
 
     Returns
     -------
@@ -72,7 +75,7 @@ def analyse(results: Results) -> ExperimentAnalysis:
         Also of an unfinished experiment: what cannot be said yet is None with a reason.
     """
     plan = results.plan
-    gathered = gather(results, plan)
+    gathered = gather(results, plan, derived)
     confidence = plan.experiment.answer.confidence if plan.experiment.answer else 0.95
     counting = gathered.counting
     values = _values(counting)

@@ -173,3 +173,30 @@ def merge(distributions: Iterable[Distribution]) -> Distribution:
         np.concatenate([part.counts for part in parts]),
         failures=sum(part.failures for part in parts),
     )
+
+
+class Pool:
+    """Distributions that come one by one, pooled.
+
+    They are merged when as many values wait as are merged already: every value is then merged a few times only, however
+    many distributions there are.
+    """
+
+    _FEWEST = 1 << 16
+
+    def __init__(self) -> None:
+        self._merged = Distribution.of([])
+        self._waiting: list[Distribution] = []
+
+    def add(self, distribution: Distribution) -> None:
+        """Add one."""
+        self._waiting.append(distribution)
+        rows = sum(waiting.values.size for waiting in self._waiting)
+        if rows > max(self._merged.values.size, self._FEWEST):
+            self.all()
+
+    def all(self) -> Distribution:
+        """All that were added, pooled."""
+        self._merged = merge((self._merged, *self._waiting))
+        self._waiting = []
+        return self._merged

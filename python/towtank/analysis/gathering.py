@@ -1,29 +1,30 @@
-"""Reading the runs of an experiment one after the other, and keeping of each what its analysis needs."""
+"""The runs of an experiment, one after the other: what was derived of each, put together."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from towtank.analysis import each, hops, logs, observed, pods, resources, shifts, timeseries
-from towtank.analysis.distribution import Distribution, merge
-from towtank.analysis.engine_findings import EngineFinding, engine_findings
+from towtank.analysis import hops
+from towtank.analysis.distribution import Distribution, Pool
+from towtank.analysis.engine_findings import EngineFinding
 from towtank.analysis.model import Quantity, RunSummary
-from towtank.analysis.own_values import own_values
 from towtank.analysis.pods import Pods
-from towtank.analysis.requested import Crowded, crowded
-from towtank.analysis.selection import counting_attempts, wanted_variables
+from towtank.analysis.requested import Crowded
+from towtank.analysis.run_facts import Asked, CountedFacts, RunFacts, asked_of, derive
+from towtank.analysis.selection import counting_attempts
 from towtank.analysis.shifts import Steadiness
-from towtank.analysis.summaries import RunData, summarise_run
-from towtank.analysis.tables import step_label
-from towtank.design import load_shape
-from towtank.design.journey_shape import step_timeouts_s, trace_shares
-from towtank.design.plan import Plan, Treatment
+from towtank.design.plan import Plan
 from towtank.store import Results
+from towtank.store.derived import DerivedRuns
+from towtank.store.run_folder import RunFolder
 from towtank.store.run_record import RunRecord
+
+_OF_NO_TREATMENT = Asked((), {}, {}, (), (), {})
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Gathered:
     summaries: list[RunSummary]
     counting: dict[str, list[RunSummary]]
     timeouts_s: dict[str, float]
-    pooled: dict[str, Distribution]
+    pooled: Mapping[str, Distribution]
     steps: dict[tuple[str, str], list[dict[str, Quantity]]]
     timeseries: list[pd.DataFrame]
     resources: list[pd.DataFrame]
@@ -56,83 +57,67 @@ class Gathered:
     bursts: list[dict[str, Any]] = field(default_factory=list)
 
 
-def gather(results: Results, plan: Plan) -> Gathered:
-    """Read all runs, one after the other; their tables are let go of."""
+def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
+    """Read all runs, one after the other; their tables are let go of.
+
+    Parameters
+    ----------
+    results : Results
+    plan : Plan
+    derived : DerivedRuns, optional
+        What an earlier analysis kept of runs: those are not read again, and what is read now is kept.
+    """
     folders = results.runs("all")
     records = [folder.record for folder in folders]
     chosen = counting_attempts(records)
-    wanted = wanted_variables(plan)
-    step_limits = {t.id: _step_limits(t) for t in plan.treatments}
-    rises = {t.id: _rises_s(t) for t in plan.treatments}
-    stretches = {t.id: shifts.constant_stretches(t) for t in plan.treatments}
-    shares = {t.id: trace_shares(t.spec.driven, t.spec.generator.traceparent) for t in plan.treatments}
+    asked = asked_of(plan)
     counted = [record for record in records if record.run_id in chosen]
     gathered = Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], [], {})
+    pools: dict[str, Pool] = defaultdict(Pool)
     for folder in folders:
-        limits = step_limits.get(folder.record.treatment_id)
-        rises_s = rises.get(folder.record.treatment_id, ())
-        own = own_values(results, folder, plan)
-        run = summarise_run(folder, wanted=wanted, step_limits_s=limits, rises_s=rises_s, own=own)
-        gathered.summaries.append(run.summary)
-        events = folder.events()
-        gathered.said[run.record.run_id] = engine_findings(events)
-        if run.record.run_id in chosen:
-            _take(gathered, run)
-            treatment_id, run_id = run.record.treatment_id, run.record.run_id
-            gathered.bursts += logs.bursts(events, treatment_id=treatment_id, run_id=run_id)
-            steady = shifts.of_run(
-                run.record,
-                gathered.timeseries[-1],
-                events,
-                stretches.get(treatment_id, ()),
-            )
-            gathered.steadiness += [] if steady is None else [steady]
-            gathered.observed.append(observed.of_run(folder))
-            traced = hops.of_run(folder, shares.get(treatment_id, {}))
-            if traced is not None:
-                gathered.hops[treatment_id].append(traced)
+        of_treatment = asked.get(folder.record.treatment_id, _OF_NO_TREATMENT)
+        facts = _facts(results, folder, plan, of_treatment, derived, counts=folder.run_id in chosen)
+        gathered.summaries.append(facts.summary)
+        gathered.said[folder.run_id] = facts.said
+        if facts.counted is not None:
+            pools[folder.record.treatment_id].add(facts.counted.latency)
+            _take(gathered, folder.record, facts.summary, facts.counted)
+    gathered.pooled = {treatment: pool.all() for treatment, pool in pools.items()}
     return gathered
 
 
-def _step_limits(treatment: Treatment) -> dict[str, float]:
-    """Step → its timeout; where several workloads are driven, steps bear their names."""
-    workloads = treatment.spec.workloads
-    several = len(workloads) > 1
-    return {
-        step_label(name, step) if several else step: limit
-        for name, workload in workloads.items()
-        for step, limit in step_timeouts_s(workload).items()
-    }
+def _facts(
+    results: Results, folder: RunFolder, plan: Plan, asked: Asked, derived: DerivedRuns | None, *, counts: bool
+) -> RunFacts:  # fmt: skip
+    """What is kept of a run: as it was kept before, where nothing of it has changed since."""
+    if derived is None:
+        return derive(results, folder, plan, asked, counts=counts)
+    told = (asked, counts)
+    known = derived.get(folder, told, RunFacts)
+    if known is None:
+        known = derive(results, folder, plan, asked, counts=counts)
+        derived.put(folder, told, known)
+    return known
 
 
-def _rises_s(treatment: Treatment) -> tuple[float, ...]:
-    """When the load of any workload rises."""
-    workloads = treatment.spec.workloads.values()
-    return tuple(sorted({rise_s for workload in workloads for rise_s in load_shape.rises_s(workload.load)}))
-
-
-def _take(gathered: Gathered, run: RunData) -> None:
-    """Keep what is needed of a run that counts; its tables are let go of."""
-    treatment = run.record.treatment_id
-    gathered.counting[treatment].append(run.summary)
-    gathered.timeouts_s[treatment] = run.record.timeout_us / 1e6
-    known = gathered.pooled.get(treatment)
-    gathered.pooled[treatment] = run.latency if known is None else merge((known, run.latency))
+def _take(gathered: Gathered, record: RunRecord, summary: RunSummary, run: CountedFacts) -> None:
+    """Keep what is needed of a run that counts."""
+    treatment = record.treatment_id
+    gathered.counting[treatment].append(summary)
+    gathered.timeouts_s[treatment] = record.timeout_us / 1e6
     for step, quantities in run.steps:
         gathered.steps[treatment, step].append(quantities)
-    gathered.timeseries.append(timeseries.run_timeseries(run))
-    gathered.resources.append(
-        resources.for_figures(
-            run.samples, treatment_id=treatment, run_id=run.record.run_id, bin_us=run.record.bin_us
-        )
-    )
-    gathered.replicas.append(pods.for_figures(run.pods, treatment_id=treatment, run_id=run.record.run_id))
+    gathered.timeseries.append(run.timeseries)
+    gathered.resources.append(run.resources)
+    gathered.observed.append(run.observed)
+    gathered.replicas.append(run.replicas)
     gathered.pods[treatment].append(run.pods)
     gathered.usage[treatment].append(run.usage)
     if treatment not in gathered.each and not run.usage.empty:
-        gathered.each[treatment] = each.each(
-            run.samples, run.nodes, treatment_id=treatment, run_id=run.record.run_id
-        )
-    gathered.crowded += crowded(
-        run.requested, run.usage, run_id=run.record.run_id, treatment=run.record.treatment_label
-    )
+        gathered.each[treatment] = run.each
+    gathered.crowded += run.crowded
+    gathered.bursts += run.bursts
+    if run.hops is not None:
+        gathered.hops[treatment].append(run.hops)
+    if run.steadiness is not None:
+        gathered.steadiness.append(run.steadiness)

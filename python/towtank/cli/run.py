@@ -73,9 +73,11 @@ def _shown(display: Display) -> Iterator[None]:
 def _conclude(plan: Plan, outcome: Outcome, *, write_report: bool, fail_undecided: bool) -> ExitCode:
     """Analyse, report, print the answer; the exit code that follows from it."""
     from towtank.analysis import analyse
+    from towtank.analysis.kept_runs import kept_runs
     from towtank.store import Results
 
-    analysis = analyse(Results.open(outcome.results.path))
+    results = Results.open(outcome.results.path)
+    analysis = analyse(results, derived=kept_runs(results))
     _print_answer(plan, outcome, analysis)
     if write_report:
         from towtank import report

@@ -52,9 +52,11 @@ def write(results: Path | str, *, html_file: Path | None = None) -> Path:
 def model_of(results: Path | str) -> ReportModel:
     """Analyse a result folder (or the folder above it, or an experiment file beside it) and build its report."""
     from towtank.analysis import analyse  # noqa: PLC0415 - scipy and statsmodels load here, not for --help
+    from towtank.analysis.kept_runs import kept_runs  # noqa: PLC0415
     from towtank.store import Results  # noqa: PLC0415
 
-    return build(analyse(Results.open(results)))
+    found = Results.open(results)
+    return build(analyse(found, derived=kept_runs(found)))
 
 
 def write_model(

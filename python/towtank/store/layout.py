@@ -16,6 +16,7 @@ FILES = "files"
 INTENTS = "intents"
 RUNS = "runs"
 REPORT = "report"
+DERIVED = ".derived"
 
 RUN = "run.json"
 JOB = "job.json"
@@ -92,6 +93,11 @@ class ResultsLayout:
     def report(self) -> Path:
         """Where reports go."""
         return self.root / REPORT
+
+    @property
+    def derived(self) -> Path:
+        """What analyses keep of runs, so that they need not read them again; may be removed at any time."""
+        return self.report / DERIVED
 
     def run(self, name: str) -> RunLayout:
         """Paths of the run with this id."""

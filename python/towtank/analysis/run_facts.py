@@ -1,0 +1,174 @@
+"""What an analysis keeps of one run: small, and the same whichever runs stand beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from towtank.analysis import each, hops, logs, observed, pods, resources, shifts, timeseries
+from towtank.analysis.distribution import Distribution
+from towtank.analysis.engine_findings import EngineFinding, engine_findings
+from towtank.analysis.hops import RunHops
+from towtank.analysis.model import Quantity, RunSummary
+from towtank.analysis.own_values import own_values
+from towtank.analysis.pods import Pods
+from towtank.analysis.requested import Crowded, crowded
+from towtank.analysis.selection import wanted_variables
+from towtank.analysis.shifts import Steadiness
+from towtank.analysis.summaries import RunData, summarise_run
+from towtank.analysis.tables import step_label
+from towtank.design import load_shape
+from towtank.design.journey_shape import step_timeouts_s, trace_shares
+from towtank.design.plan import Plan, Treatment
+from towtank.store import Results
+from towtank.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What of the plan decides how a run of one treatment is read.
+
+    Parameters
+    ----------
+    wanted : tuple of str
+        Response variables beyond the standard ones.
+    own : mapping
+        Variable that the experiment declares → its SQL.
+    step_limits_s : mapping
+        Step → its timeout.
+    rises_s : tuple of float
+        When the intended load rises.
+    stretches : sequence of (float, float)
+        In which it is constant.
+    shares : mapping
+        Share of requests that carry a trace id, by workload and step.
+    """
+
+    wanted: tuple[str, ...]
+    own: Mapping[str, str]
+    step_limits_s: Mapping[str, float]
+    rises_s: tuple[float, ...]
+    stretches: Sequence[tuple[float, float]]
+    shares: Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedFacts:
+    """What figures and pooled numbers need of a run that counts."""
+
+    latency: Distribution
+    steps: tuple[tuple[str, dict[str, Quantity]], ...]
+    timeseries: pd.DataFrame
+    resources: pd.DataFrame
+    observed: pd.DataFrame
+    replicas: pd.DataFrame
+    pods: Pods
+    usage: pd.DataFrame
+    each: pd.DataFrame
+    crowded: tuple[Crowded, ...]
+    bursts: tuple[dict[str, Any], ...]
+    hops: RunHops | None
+    steadiness: Steadiness | None
+
+
+@dataclass(frozen=True, eq=False)
+class RunFacts:
+    """One run, derived.
+
+    Parameters
+    ----------
+    summary : RunSummary
+    said : tuple of EngineFinding
+    counted : CountedFacts or None
+        Of a run that enters numbers.
+    """
+
+    summary: RunSummary
+    said: tuple[EngineFinding, ...]
+    counted: CountedFacts | None
+
+
+def asked_of(plan: Plan) -> dict[str, Asked]:
+    """What is asked of the runs of each treatment, by its id."""
+    wanted = wanted_variables(plan)
+    declared = plan.experiment.answer.variables if plan.experiment.answer else {}
+    own = {name: one.sql for name, one in declared.items()}
+    return {
+        treatment.id: Asked(
+            wanted,
+            own,
+            _step_limits(treatment),
+            _rises_s(treatment),
+            shifts.constant_stretches(treatment),
+            trace_shares(treatment.spec.driven, treatment.spec.generator.traceparent),
+        )
+        for treatment in plan.treatments
+    }
+
+
+def derive(results: Results, folder: RunFolder, plan: Plan, asked: Asked, *, counts: bool) -> RunFacts:
+    """Read the tables of one run.
+
+    Parameters
+    ----------
+    results : Results
+    folder : RunFolder
+    plan : Plan
+    asked : Asked
+    counts : bool
+        The run enters numbers; of others no more than a summary is needed.
+    """
+    run = summarise_run(
+        folder,
+        wanted=asked.wanted,
+        step_limits_s=asked.step_limits_s,
+        rises_s=asked.rises_s,
+        own=own_values(results, folder, plan),
+    )
+    said = engine_findings(folder.events())
+    return RunFacts(run.summary, said, _counted(folder, run, asked) if counts else None)
+
+
+def _counted(folder: RunFolder, run: RunData, asked: Asked) -> CountedFacts:
+    record, events = run.record, folder.events()
+    of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
+    series = timeseries.run_timeseries(run)
+    shown = resources.for_figures(run.samples, **of_run, bin_us=record.bin_us)
+    single = pd.DataFrame() if run.usage.empty else each.each(run.samples, run.nodes, **of_run)
+    return CountedFacts(
+        latency=run.latency,
+        steps=run.steps,
+        timeseries=series,
+        resources=shown,
+        observed=observed.of_run(folder),
+        replicas=pods.for_figures(run.pods, **of_run),
+        pods=run.pods,
+        usage=run.usage,
+        each=single,
+        crowded=tuple(
+            crowded(run.requested, run.usage, run_id=record.run_id, treatment=record.treatment_label)
+        ),
+        bursts=tuple(logs.bursts(events, **of_run)),
+        hops=hops.of_run(folder, asked.shares),
+        steadiness=shifts.of_run(record, series, events, asked.stretches),
+    )
+
+
+def _step_limits(treatment: Treatment) -> dict[str, float]:
+    """Step → its timeout; where several workloads are driven, steps bear their names."""
+    workloads = treatment.spec.workloads
+    several = len(workloads) > 1
+    return {
+        step_label(name, step) if several else step: limit
+        for name, workload in workloads.items()
+        for step, limit in step_timeouts_s(workload).items()
+    }
+
+
+def _rises_s(treatment: Treatment) -> tuple[float, ...]:
+    """When the load of any workload rises."""
+    workloads = treatment.spec.workloads.values()
+    return tuple(sorted({rise_s for workload in workloads for rise_s in load_shape.rises_s(workload.load)}))
