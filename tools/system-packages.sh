@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Debian packages that tests (chromium, nginx, nghttpd, prometheus, netdata, sshd), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
+# Debian packages that tests (chromium, pdflatex, nginx, nghttpd, prometheus, netdata, sshd), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
 # Debian it installs what is missing; elsewhere it says what is missing and what is left out because of it. Never fails: the tests
 # report what they skip.
 set -euo pipefail
 
-declare -A PACKAGE=([chromium]=chromium [nginx]=nginx-light [wrk]=wrk [hey]=hey [h2load]=nghttp2-client [nghttpd]=nghttp2-server
+declare -A PACKAGE=([chromium]=chromium [pdflatex]=texlive-latex-recommended [nginx]=nginx-light [wrk]=wrk [hey]=hey [h2load]=nghttp2-client [nghttpd]=nghttp2-server
   [prometheus]=prometheus [netdata]=netdata-core [sshd]=openssh-server [ssh]=openssh-client
   [containerd]=containerd [runc]=runc [etcd]=etcd-server [docker-registry]=docker-registry [iptables]=iptables
   [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl)
-declare -A FOR=([chromium]="the report's browser tests" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers")
+declare -A FOR=([chromium]="the report's browser tests" [pdflatex]="the test that compiles a paper's tables and figures" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers")
 
 wanted=()
 for group in "${@:-test}"; do
   case "$group" in
-    test) wanted+=(chromium nginx nghttpd prometheus netdata ssh sshd) ;;
+    test) wanted+=(chromium pdflatex nginx nghttpd prometheus netdata ssh sshd) ;;
     bench) wanted+=(nginx wrk hey h2load) ;;
     testbed)
       testbed=(containerd runc etcd docker-registry iptables /usr/lib/cni/ptp ip openssl)

@@ -44,7 +44,7 @@ def test_the_default_writes_both_forms_and_prints_the_tables(results):
     assert sorted(p.name for p in (results / "report").iterdir()) == ["report.html", "report.md"]
 
 
-def test_markdown_and_figures(results, tmp_path):
+def test_markdown_figures_and_a_paper(results, tmp_path):
     done = towtank(
         results,
         "--html",
@@ -54,6 +54,10 @@ def test_markdown_and_figures(results, tmp_path):
         "--format",
         "svg",
         "--markdown",
+        "--for",
+        "paper",
+        "--into",
+        tmp_path / "paper",
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# Which deployment")
@@ -63,11 +67,14 @@ def test_markdown_and_figures(results, tmp_path):
     }
     text = (results / "report" / "report.md").read_text(encoding="utf-8")
     assert "figures/forest.svg)" in text
+    paper = {p.relative_to(tmp_path / "paper").as_posix() for p in (tmp_path / "paper").rglob("*.*")}
+    assert {"index.md", "all.tex", "tables/claims.tex", "figures/forest-column.svg"} <= paper
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [
     (("nowhere",), 3, "nowhere does not exist"),
     (("--figures", "x", "--format", "bmp"), 1, "allowed is svg, png and pdf"),
+    (("--into", "x"), 2, "add --for paper"),
 ])  # fmt: skip
 def test_mistakes_end_in_one_clear_line(results, tmp_path, words, code, said):
     done = towtank(*([tmp_path / words[0]] if len(words) == 1 else [results, *words]))

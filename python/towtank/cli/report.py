@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class Purpose(StrEnum):
+    """What the parts of a report are for."""
+
+    paper = "paper"
 
 
 def report(  # noqa: PLR0917 - typer hands over options by position
@@ -29,6 +36,19 @@ def report(  # noqa: PLR0917 - typer hands over options by position
             "--tables", metavar="DIR", help="Also write every table as a CSV file into this folder."
         ),
     ] = None,
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option(
+            "--for",
+            help="Also write every table and figure by itself, as LaTeX, Markdown, CSV, SVG, PDF and PNG.",
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into", metavar="DIR", help="Folder of `--for paper` [default: RESULTS/report/paper]."
+        ),
+    ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Also print the table of all runs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the path of the report only.")] = False,
 ) -> None:
@@ -43,14 +63,22 @@ def report(  # noqa: PLR0917 - typer hands over options by position
 
     from towtank import report as reports
     from towtank.report.csv_tables import write_tables
-    from towtank.report.output import model_of, write_model
+    from towtank.report.output import analysis_of, write_model
+    from towtank.report.paper import PAGE_PX, write_paper
     from towtank.store import locate
 
+    if into is not None and purpose is None:
+        raise typer.BadParameter(f"{into} is where --for writes, and there is no --for: add --for paper")
     folder = locate(results)
-    model = model_of(folder)
+    analysis = analysis_of(folder)
+    model = reports.build(analysis)
     wanted = tuple(part for part in formats.split(",") if part.strip())
     written = write_model(model, folder / "report", html_file=html, figures=figures, formats=wanted)
     listed = write_tables(model, tables) if tables is not None else []
+    paper = None
+    if purpose is not None:
+        fit = reports.build(analysis, wide_px=PAGE_PX)
+        paper = write_paper(fit, into or folder / "report" / purpose.value, wanted)
     if markdown:
         sys.stdout.write(reports.markdown.render(model))
         return
@@ -58,6 +86,8 @@ def report(  # noqa: PLR0917 - typer hands over options by position
         reports.terminal.show(model, Console(highlight=False, markup=False, emoji=False), runs=runs)
         typer.echo()
     typer.echo(str(written.html))
+    if paper is not None:
+        typer.echo(str(paper.index))
     if not quiet:
         if listed:
             typer.echo(f"{len(listed)} tables in {tables}")

@@ -42,7 +42,7 @@ RUNS = 5
 """Runs that a finding lists; the others are counted."""
 
 
-def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
+def build(analysis: ExperimentAnalysis, *, figures: bool = True, wide_px: int | None = None) -> ReportModel:
     """Assemble the report of an experiment; measures and computes nothing new.
 
     Parameters
@@ -50,6 +50,8 @@ def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
     analysis : ExperimentAnalysis
     figures : bool, default True
         Without them, altair is not loaded: enough for the terminal.
+    wide_px : int, optional
+        Width of the wide figures; that of a page on a screen if left out.
 
     Returns
     -------
@@ -58,7 +60,7 @@ def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
     """
     names, meta = Names(analysis), analysis.meta
     declared = _mapping(meta.get("answer"))
-    drawn = _figures(analysis, names, declared) if figures else NO_FIGURES
+    drawn = _figures(analysis, names, declared, wide_px) if figures else NO_FIGURES
     sections = (
         _answer(analysis, names, drawn),
         _evidence(analysis, names, drawn),
@@ -78,12 +80,15 @@ def build(analysis: ExperimentAnalysis, *, figures: bool = True) -> ReportModel:
         legend=names.legend,
         sections=tuple(s for s in sections if s.blocks),
         dated=_dated(meta),
+        digest=clean(meta.get("digest") or ""),
         versions={clean(k): clean(v) for k, v in _mapping(meta.get("versions")).items()},
         caution=clean(analysis.caution, limit=SENTENCE),
     )
 
 
-def _figures(analysis: ExperimentAnalysis, names: Names, declared: Mapping[str, Any]) -> Figures:
+def _figures(
+    analysis: ExperimentAnalysis, names: Names, declared: Mapping[str, Any], wide_px: int | None
+) -> Figures:
     from towtank.report.figures.collect import collect  # noqa: PLC0415 - altair takes half a second to load
 
     return collect(
@@ -92,6 +97,7 @@ def _figures(analysis: ExperimentAnalysis, names: Names, declared: Mapping[str, 
         primary=tuple(str(v) for v in declared.get("primary", ())),
         matters=declared.get("matters"),
         timeout_s=_timeout_s(analysis),
+        wide_px=wide_px,
     )
 
 

@@ -41,7 +41,7 @@ def _section(section: Section, figures: str | None) -> str:
     for block in section.blocks:
         match block:
             case Table():
-                parts.append(_table(block))
+                parts.append(table(block).rstrip())
             case Figure():
                 parts.append(_figure(block, figures))
             case Notice():
@@ -55,20 +55,21 @@ def _section(section: Section, figures: str | None) -> str:
     return "\n\n".join(p for p in parts if p)
 
 
-def _table(table: Table) -> str:
-    marks = table.footnotes()
+def table(one: Table) -> str:
+    """Write one table with its caption, footnotes and remark."""
+    marks = one.footnotes()
     lines = [
-        f"### {esc(table.caption)}",
+        f"### {esc(one.caption)}",
         "",
-        _row([esc(c.title) for c in table.columns]),
-        _row([_rule(c) for c in table.columns]),
+        _row([esc(c.title) for c in one.columns]),
+        _row([_rule(c) for c in one.columns]),
     ]
-    lines += [_row([_cell(c, marks) for c in row]) for row in table.rows]
+    lines += [_row([_cell(c, marks) for c in row]) for row in one.rows]
     for note, mark in marks.items():
         lines += ["", f"{mark}: {esc(note)}"]
-    if table.remark:
-        lines += ["", esc(table.remark)]
-    return "\n".join(lines)
+    if one.remark:
+        lines += ["", esc(one.remark)]
+    return "\n".join([*lines, ""])
 
 
 def _row(cells: list[str]) -> str:

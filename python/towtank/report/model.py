@@ -246,6 +246,8 @@ class ReportModel:
     sections : tuple of Section
     dated : str
         When the experiment ran; may be empty.
+    digest : str
+        Of the experiment's plan, so that what leaves the report can be traced back; may be empty.
     """
 
     experiment: str
@@ -257,6 +259,7 @@ class ReportModel:
     legend: tuple[tuple[str, Style], ...]
     sections: tuple[Section, ...]
     dated: str = ""
+    digest: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     caution: str = ""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from towtank.analysis.model import ExperimentAnalysis
 from towtank.errors import ResultsError
 from towtank.report import html, markdown
 from towtank.report.assemble import build
@@ -51,12 +52,17 @@ def write(results: Path | str, *, html_file: Path | None = None) -> Path:
 
 def model_of(results: Path | str) -> ReportModel:
     """Analyse a result folder (or the folder above it, or an experiment file beside it) and build its report."""
+    return build(analysis_of(results))
+
+
+def analysis_of(results: Path | str) -> ExperimentAnalysis:
+    """Analyse a result folder (or the folder above it, or an experiment file beside it)."""
     from towtank.analysis import analyse  # noqa: PLC0415 - scipy and statsmodels load here, not for --help
     from towtank.analysis.kept_runs import kept_runs  # noqa: PLC0415
     from towtank.store import Results  # noqa: PLC0415
 
     found = Results.open(results)
-    return build(analyse(found, derived=kept_runs(found)))
+    return analyse(found, derived=kept_runs(found))
 
 
 def write_model(

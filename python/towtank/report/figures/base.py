@@ -7,7 +7,9 @@ report carries its numbers once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,21 +43,29 @@ DURATION_LABEL = (
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a figure is drawn: how wide, and whether space is short."""
+    """Where a figure is drawn: how wide, and whether that is a phone or a column."""
 
     narrow: bool
-
-    @property
-    def width(self) -> int:
-        """Width of the whole figure in px."""
-        return NARROW_PX if self.narrow else WIDE_PX
+    width: int
+    """Of the whole figure, px."""
 
     def plot(self, *, left: int, right: int = 12, columns: int = 1, gap: int = 18) -> int:
         """Width of one plot among `columns`, after room for axes on the left and labels on the right."""
         return max(60, (self.width - left - right - gap * (columns - 1)) // columns)
 
 
-WIDE, NARROW = Layout(narrow=False), Layout(narrow=True)
+NARROW = Layout(narrow=True, width=NARROW_PX)
+_wide_px = ContextVar("wide_px", default=WIDE_PX)
+
+
+@contextmanager
+def wide(width: int) -> Iterator[None]:
+    """Draw the wide figures that are built meanwhile in another width, px."""
+    token = _wide_px.set(width)
+    try:
+        yield
+    finally:
+        _wide_px.reset(token)
 
 
 def build(
@@ -74,7 +84,7 @@ def build(
         title=title,
         caption=caption,
         alt=alt_text,
-        wide=_spec(draw(WIDE)),
+        wide=_spec(draw(Layout(narrow=False, width=_wide_px.get()))),
         narrow=_spec(draw(NARROW)),
         datasets={name: records(frame) for name, frame in datasets.items()},
         folded=folded,

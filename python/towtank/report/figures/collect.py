@@ -5,6 +5,7 @@ from __future__ import annotations
 from altair.utils.schemapi import debug_mode
 
 from towtank.analysis.model import ExperimentAnalysis
+from towtank.report.figures import base
 from towtank.report.figures.counts import instances, outcomes
 from towtank.report.figures.each import each
 from towtank.report.figures.ecdf import ecdf
@@ -26,13 +27,14 @@ def collect(
     primary: tuple[str, ...],
     matters: float | None,
     timeout_s: float | None,
+    wide_px: int | None = None,
 ) -> Figures:
     """Build the figures of an experiment.
 
     Altair checks every object against its schema while it is built. That is right for its users; here the tests render
     every figure, and the checks would take three quarters of the time.
     """
-    with debug_mode(arg=False):
+    with debug_mode(arg=False), base.wide(wide_px or base.WIDE_PX):
         return Figures(
             forest=forest(analysis.comparisons, names, matters, confirmatory=True),
             exploratory=forest(analysis.comparisons, names, matters, confirmatory=False),

@@ -57,30 +57,54 @@ def save(model: ReportModel, folder: Path, formats: Iterable[str] = FORMATS) -> 
     TowtankError
         Unknown format, or the folder cannot be written.
     """
-    wanted = list(dict.fromkeys(f.strip().lower() for f in formats))
-    unknown = [f for f in wanted if f not in FORMATS]
-    if unknown or not wanted:
-        raise TowtankError(
-            f"figures cannot be written as {listed(unknown) or 'nothing'}; allowed is {listed(FORMATS)}",
-            hint="for example --format svg,pdf",
-        )
+    wanted = formats_of(formats)
     written = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for figure in model.figures:
             for suffix in wanted:
                 path = folder / f"{figure.id}.{suffix}"
-                path.write_bytes(_encode(figure, suffix))
+                path.write_bytes(encode(figure, suffix))
                 written.append(path)
     except OSError as error:
         raise TowtankError(f"figures cannot be written to {folder}: {error.strerror}") from error
     return written
 
 
-def _encode(figure: Figure, suffix: str) -> bytes:
-    spec: dict[str, Any] = copy.deepcopy(figure.spec())
+def formats_of(wanted: Iterable[str]) -> tuple[str, ...]:
+    """Read the formats that are asked for; each of them once.
+
+    Raises
+    ------
+    TowtankError
+        One is unknown, or there is none.
+    """
+    found = tuple(dict.fromkeys(f.strip().lower() for f in wanted))
+    unknown = [f for f in found if f not in FORMATS]
+    if unknown or not found:
+        raise TowtankError(
+            f"figures cannot be written as {listed(unknown) or 'nothing'}; allowed is {listed(FORMATS)}",
+            hint="for example --format svg,pdf",
+        )
+    return found
+
+
+def encode(figure: Figure, suffix: str, *, narrow: bool = False, padding: int = 16) -> bytes:
+    """Draw a figure on white in one format.
+
+    Parameters
+    ----------
+    figure : Figure
+    suffix : str
+        One of `FORMATS`.
+    narrow : bool
+        As for a phone, or a column of a paper.
+    padding : int
+        White around it, px.
+    """
+    spec: dict[str, Any] = copy.deepcopy(figure.spec(narrow=narrow))
     spec["background"] = LIGHT["paper"]
-    spec["padding"] = 16
+    spec["padding"] = padding
     text = json.dumps(spec)
     version = vegalite_version()
     if suffix == "svg":
