@@ -80,7 +80,7 @@ class TimePlot:
 
     def column(self, names: Names, named: Named, width: int, *, leftmost: bool) -> Chart:
         """Draw one treatment."""
-        source = alt.Chart(base.data("bands")).transform_filter(alt.datum.treatment == named.short)
+        source = _source("bands", named)
         title: Any = alt.Undefined
         if self.first:
             hue = LIGHT[f"s{named.style.color}"]
@@ -93,7 +93,7 @@ class TimePlot:
     def overlay(self, names: Names, layout: Layout) -> Chart:
         """Draw all treatments in one plot: columns would be too narrow on a phone."""
         width = layout.plot(left=66)
-        layers = self._layers(alt.Chart(base.data("bands")), names, layout, ticks=4, leftmost=True)
+        layers = self._layers(_source("bands", None), names, layout, ticks=4, leftmost=True)
         behind = [*self._shading(width), *self._disturbed(None)]
         return alt.layer(*behind, *layers, *self._burst_marks(None), width=width, height=92)
 
@@ -184,9 +184,7 @@ class TimePlot:
         """When faults were on: of one treatment, or of all."""
         if not self.faults:
             return []
-        source = alt.Chart(base.data("faults"))
-        if named is not None:
-            source = source.transform_filter(alt.datum.treatment == named.short)
+        source = _source("faults", named)
         tooltip = [
             alt.Tooltip("what:N", title="fault"),
             alt.Tooltip("start:Q", title="from (s)", format=".3~r"),
@@ -197,12 +195,10 @@ class TimePlot:
         return [area.encode(x=x, x2="end:Q", tooltip=tooltip), edge.encode(x=x, tooltip=tooltip)]
 
     def _burst_marks(self, named: Named | None) -> list[alt.Chart]:
-        """When an instance logged far more than usual, in any run: ticks at the foot of the first row."""
+        """When an instance logged far more than usual, in any run: marks at the foot of the first row."""
         if not self.bursts or not self.first:
             return []
-        source = alt.Chart(base.data("bursts"))
-        if named is not None:
-            source = source.transform_filter(alt.datum.treatment == named.short)
+        source = _source("bursts", named)
         tooltip = [
             alt.Tooltip("what:N", title="log burst"),
             alt.Tooltip("t:Q", title="at (s)", format=".3~r"),
@@ -226,3 +222,12 @@ class TimePlot:
             )
             layers.append(name.encode(x=alt.X("middle:Q"), y=alt.value(0), text="name:N"))
         return layers
+
+
+def _source(dataset: str, named: Named | None) -> alt.Chart:
+    """Rows of a data set: of one treatment, or of all."""
+    rows = alt.Chart(base.data(dataset))
+    if named is None:
+        return rows
+    mine: alt.Chart = rows.transform_filter(alt.datum.treatment == named.short)
+    return mine
