@@ -10,6 +10,7 @@ import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.figures import base, timeseries
+from towtank.report.figures.backdrop import Backdrop
 from towtank.report.figures.base import Layout
 from towtank.report.figures.timeplot import TimePlot
 from towtank.report.model import Figure
@@ -77,13 +78,11 @@ def _grid(
     number: int,
 ) -> Figure:
     rows = [row for row in ROWS if (mine.row == row).any()]
-    stages = timeseries.stages_of(analysis, group)
-    end_s = max([float((mine.t_s + mine.bin_s).max()), *(float(stage["end"]) for stage in stages)])
-    faults = timeseries.faults_of(analysis, names, group, end_s)
+    behind = Backdrop.of(analysis, group, values_end_s=float((mine.t_s + mine.bin_s).max()))
     plots: list[TimePlot] = [
         EachPlot(
-            row, (0.0, max(float(mine[mine.row == row].value.max()), 1e-9) * 1.12), end_s, stages,
-            first=row == rows[0], last=row == rows[-1], faults=bool(faults), title=ROWS[row][0], unit=ROWS[row][1],
+            row, (0.0, max(float(mine[mine.row == row].value.max()), 1e-9) * 1.12), behind,
+            first=row == rows[0], last=row == rows[-1], title=ROWS[row][0], unit=ROWS[row][1],
         )
         for row in rows
     ]  # fmt: skip
@@ -91,15 +90,11 @@ def _grid(
     return base.build(
         id=f"each-{number}",
         title="Who used CPU and memory over time" + (f": {clean(title)}" if title else ""),
-        caption=_caption(mine) + timeseries.faults_told(faults),
+        caption=_caption(mine) + behind.faults_told(),
         alt_text=f"Grid of time series for {listed(words)}, a line for each pod or node: "
         f"{listed([ROWS[row][0] for row in rows])}.",
         draw=lambda layout: timeseries.draw(layout, names, group, plots),
-        datasets={
-            "bands": pd.DataFrame(_records(mine, names)),
-            "stages": pd.DataFrame(stages, columns=timeseries.STAGE_COLUMNS),
-            "faults": pd.DataFrame(faults, columns=timeseries.FAULT_COLUMNS),
-        },
+        datasets={"bands": pd.DataFrame(_records(mine, names)), **behind.datasets()},
         folded=True,
     )
 

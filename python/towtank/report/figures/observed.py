@@ -11,6 +11,7 @@ from towtank.analysis.model import ExperimentAnalysis
 from towtank.analysis.observed import is_averaged, unit_of
 from towtank.report import series
 from towtank.report.figures import base, timeseries
+from towtank.report.figures.backdrop import Backdrop
 from towtank.report.figures.timeplot import TimePlot
 from towtank.report.model import Figure
 from towtank.report.naming import Named, Names
@@ -69,15 +70,12 @@ def _grid(
     metrics = sorted(set(mine.variable))
     rows = {metric: f"metric-{number}" for number, metric in enumerate(metrics)}
     metric_of = {row: metric for metric, row in rows.items()}
-    stages = timeseries.stages_of(analysis, group)
-    end_s = max([float(mine.end_s.max()), *(float(s["end"]) for s in stages)])
-    faults = timeseries.faults_of(analysis, names, group, end_s)
+    behind = Backdrop.of(analysis, group, values_end_s=float(mine.end_s.max()))
     spans = {rows[metric]: _span(mine[mine.variable == metric]) for metric in metrics}
     plots = [
         TimePlot(
-            row, spans[row], end_s, stages, first=metric == metrics[0], last=metric == metrics[-1],
+            row, spans[row], behind, first=metric == metrics[0], last=metric == metrics[-1],
             title=shorten(clean(_words(metric)), LONGEST_TITLE), unit=unit_of(metric),
-            faults=bool(faults),
         )
         for metric, row in rows.items()
     ]  # fmt: skip
@@ -87,15 +85,14 @@ def _grid(
     return base.build(
         id=f"observed-{number}",
         title=f"What was observed over time: {clean(title)}",
-        caption=_caption(mine, metrics) + timeseries.faults_told(faults),
+        caption=_caption(mine, metrics) + behind.faults_told(),
         alt_text=f"Grid of time series for {listed([n.label for n in group])}: {listed(shown, most=9)}.",
         draw=lambda layout: timeseries.draw(layout, names, group, plots),
         datasets={
             "bands": timeseries.drawable(
                 numbered, names, lambda row: spans[row][1], lambda row, value: _say(metric_of[row], value)
             ),
-            "stages": pd.DataFrame(stages, columns=timeseries.STAGE_COLUMNS),
-            "faults": pd.DataFrame(faults, columns=timeseries.FAULT_COLUMNS),
+            **behind.datasets(),
         },
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from towtank.report.figures import base
+from towtank.report.figures.backdrop import Backdrop
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.naming import Named, Names
 from towtank.report.series import BEHIND, OWN
@@ -53,14 +54,10 @@ class TimePlot:
         A key of `TITLES`.
     domain : tuple of float
         Of the vertical axis, shared by all columns.
-    end_s : float
-        Where the time axis ends.
-    stages : list of dict
-        name, start, end, middle, shade.
+    behind : Backdrop
+        Shared by all rows; the data sets `stages` and `faults` are its.
     bursts : bool
         Whether some treatment has bursts in its logs: the data set `bursts` then says when.
-    faults : bool
-        Whether some treatment has faults: the data set `faults` then says when they were on.
     first, last : bool
         Whether it carries the names of stages, and the labels of the time axis.
     title, unit : str
@@ -69,11 +66,9 @@ class TimePlot:
 
     row: str
     domain: tuple[float, float]
-    end_s: float
-    stages: list[dict[str, Any]]
+    behind: Backdrop
     first: bool
     last: bool
-    faults: bool = False
     bursts: bool = False
     title: str = ""
     unit: str = ""
@@ -150,7 +145,7 @@ class TimePlot:
         return self.title or TITLES[self.row]
 
     def _time(self) -> alt.Scale:
-        return alt.Scale(domain=[0, self.end_s], nice=False)
+        return alt.Scale(domain=[0, self.behind.end_s], nice=False)
 
     def _horizontal(self, ticks: int) -> alt.X:
         title = "time since the load started" if self.last else None
@@ -182,7 +177,7 @@ class TimePlot:
 
     def _disturbed(self, named: Named | None) -> list[alt.Chart]:
         """When faults were on: of one treatment, or of all."""
-        if not self.faults:
+        if not self.behind.faults:
             return []
         source = _source("faults", named)
         tooltip = [
@@ -208,13 +203,13 @@ class TimePlot:
 
     def _shading(self, width: int) -> list[alt.Chart]:
         """Every other stage; named in the first row, where a name has room."""
-        if not self.stages:
+        if not self.behind.stages:
             return []
         source = alt.Chart(base.data("stages"))
         shaded = source.transform_filter(alt.datum.shade == 1).mark_rect(color=LIGHT["shade"], opacity=1)
         layers = [shaded.encode(x=alt.X("start:Q"), x2="end:Q")]
-        for number, stage in enumerate(self.stages if self.first else ()):
-            room = (stage["end"] - stage["start"]) / self.end_s * width
+        for number, stage in enumerate(self.behind.stages if self.first else ()):
+            room = (stage["end"] - stage["start"]) / self.behind.end_s * width
             if room < ROOM_FOR_NAME_PX:
                 continue
             name = source.transform_filter(alt.datum.number == number).mark_text(

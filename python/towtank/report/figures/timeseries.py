@@ -13,16 +13,16 @@ import pandas as pd
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report import series
 from towtank.report.figures import base
+from towtank.report.figures.backdrop import Backdrop
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.figures.timeplot import LATENCIES, TITLES, TimePlot
 from towtank.report.model import Figure
 from towtank.report.naming import Named, Names
-from towtank.report.text import clean, listed, shorten
+from towtank.report.text import clean, listed
 from towtank.report.values import known, show
 
 MAX_COLUMNS = 4
 MAX_GRIDS = 6
-MAX_STAGES = 40
 
 
 def timeseries(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
@@ -68,31 +68,25 @@ def _grid(
     if not rows:
         return None
     domains = {r: _domain(mine, r) for r in rows}
-    stages = stages_of(analysis, group)
-    end_s = max([float(mine.end_s.max()), *(s["end"] for s in stages)])
-    faults = faults_of(analysis, names, group, end_s)
-    bursts = bursts_of(analysis, names, group, end_s)
+    behind = Backdrop.of(analysis, group, values_end_s=float(mine.end_s.max()))
+    bursts = bursts_of(analysis, names, group, behind.end_s)
     plots = [
-        TimePlot(
-            r, domains[r], end_s, stages, first=i == 0, last=i == len(rows) - 1, faults=bool(faults),
-            bursts=bool(bursts),
-        )
+        TimePlot(r, domains[r], behind, first=i == 0, last=i == len(rows) - 1, bursts=bool(bursts))
         for i, r in enumerate(rows)
-    ]  # fmt: skip
+    ]
 
     rows_drawn = drawable(mine, names, lambda v: domains[series.row_of(v)][1], _say)
     words = [n.label for n in group]
     return base.build(
         id=f"timeseries-{number}" if number else "timeseries",
         title="What happened over time" + (f": {title}" if title else f" ({number})" if number else ""),
-        caption=_caption(analysis, mine, group, stages) + faults_told(faults) + bursts_told(bursts),
+        caption=_caption(analysis, mine, group, behind) + behind.faults_told() + bursts_told(bursts),
         alt_text=f"Grid of time series for {listed(words)}: {listed([TITLES[r] for r in rows], most=9)}. "
         + _peaks(mine, names, group),
         draw=lambda layout: draw(layout, names, group, plots),
         datasets={
             "bands": rows_drawn,
-            "stages": pd.DataFrame(stages, columns=STAGE_COLUMNS),
-            "faults": pd.DataFrame(faults, columns=FAULT_COLUMNS),
+            **behind.datasets(),
             "bursts": pd.DataFrame(bursts, columns=BURST_COLUMNS),
         },
     )
@@ -115,12 +109,10 @@ def draw(layout: Layout, names: Names, group: tuple[Named, ...], plots: list[Tim
 
 
 BURST_COLUMNS = ["treatment", "t", "what"]
-FAULT_COLUMNS = ["treatment", "start", "end", "what"]
-STAGE_COLUMNS = ["number", "name", "start", "end", "middle", "shade"]
 
 
 def _caption(
-    analysis: ExperimentAnalysis, mine: pd.DataFrame, group: tuple[Named, ...], stages: list[dict[str, Any]]
+    analysis: ExperimentAnalysis, mine: pd.DataFrame, group: tuple[Named, ...], behind: Backdrop
 ) -> str:
     wanted = {n.id for n in group}
     runs = sorted({t.n_valid for t in analysis.treatments if t.treatment_id in wanted})
@@ -137,7 +129,7 @@ def _caption(
         text += " In the row of pods, the grey line is the number that was wanted."
     if (mine.variable == "nodes").any():
         text += " In the row of nodes, the grey line is all that are there, Ready or not."
-    shaded = [s["name"] for s in stages if s["shade"]]
+    shaded = [s["name"] for s in behind.stages if s["shade"]]
     if shaded:
         text += f" Shaded: {listed(shaded)}."
     if (mine[mine.variable.isin(LATENCIES)]["failing"] > 0).any():
@@ -205,50 +197,6 @@ def _say(variable: str, value: float) -> str:
     if math.isinf(value):
         return "failed"
     return show(known(_MEANS.get(variable, variable)), value)
-
-
-def stages_of(analysis: ExperimentAnalysis, group: tuple[Named, ...]) -> list[dict[str, Any]]:
-    """Stages that all treatments of a group have; every other one is shaded. None where they differ."""
-    kept = {
-        tuple(
-            (str(stage.get("name") or ""), float(stage["start_s"]), float(stage["end_s"]))
-            for stage in analysis.stages
-            if stage["treatment_id"] == named.id
-        )
-        for named in group
-    }
-    if len(kept) != 1:
-        return []
-    found = []
-    for number, (name, start, end) in enumerate(kept.pop()[:MAX_STAGES]):
-        shown = shorten(clean(name or f"stage {number + 1}"), 22)
-        values = (number, shown, start, end, (start + end) / 2, number % 2)
-        found.append(dict(zip(STAGE_COLUMNS, values, strict=True)))
-    return found
-
-
-def faults_of(
-    analysis: ExperimentAnalysis, names: Names, group: tuple[Named, ...], end_s: float
-) -> list[dict[str, Any]]:
-    """When faults were on in each treatment; what was never undone is a line."""
-    shorts = {named.id: names[named.id].short for named in group}
-    return [
-        {
-            "treatment": shorts[one["treatment_id"]],
-            "start": one["start_s"],
-            "end": min(one["start_s"] if one["end_s"] is None else one["end_s"], end_s),
-            "what": clean(f"{one['kind']} of {', '.join(one['instances']) or one['target']}"),
-        }
-        for one in analysis.faults
-        if one["treatment_id"] in shorts
-    ]
-
-
-def faults_told(faults: list[dict[str, Any]]) -> str:
-    """Sentence of a caption; empty without faults."""
-    if not faults:
-        return ""
-    return f" Red: while a fault was on ({listed(list(dict.fromkeys(str(one['what']) for one in faults)))})."
 
 
 def bursts_of(
