@@ -5,7 +5,7 @@ Descriptive: it carries no interval and no claim. Quartiles are of type 7, as R 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,11 +42,34 @@ class Spread:
     cells: dict[str, Quantity]
 
 
-def described_variables(plan: Plan) -> tuple[str, ...]:
-    """Variables that descriptive tables show: what is claimed, what the file declares, and what every run has."""
+def described(
+    plan: Plan, counting: Mapping[str, Sequence[RunSummary]]
+) -> Iterator[tuple[str, dict[str, list[Quantity]]]]:
+    """Variables that descriptive tables show, each with the values of the runs of every treatment.
+
+    They are what is claimed, what the file declares, and what every run has; one that no run can say is left out.
+
+    Parameters
+    ----------
+    plan : Plan
+    counting : mapping
+        Treatment id → its runs that count.
+    """
     answer = plan.experiment.answer
     asked = (*answer.primary, *answer.variables) if answer else ()
-    return tuple(dict.fromkeys((*asked, *EVERY_RUN)))
+    for name in dict.fromkeys((*asked, *EVERY_RUN)):
+        quantities = {
+            t.id: [run.values[name] for run in counting.get(t.id, ()) if name in run.values]
+            for t in plan.treatments
+        }
+        if any(q.value is not None for of_one in quantities.values() for q in of_one):
+            yield name, quantities
+
+
+def lying_above(known: Sequence[Quantity]) -> str:
+    """How many runs lie above what can be measured, as a reason; empty when none does."""
+    above = sum(q.above for q in known)
+    return f"{above} of {len(known)} runs lie above what can be measured" if above else ""
 
 
 def spreads(plan: Plan, counting: Mapping[str, Sequence[RunSummary]], *, blocks: int) -> tuple[Spread, ...]:
@@ -54,9 +77,8 @@ def spreads(plan: Plan, counting: Mapping[str, Sequence[RunSummary]], *, blocks:
 
     Parameters
     ----------
-    plan : Plan
-    counting : mapping
-        Treatment id → its runs that count.
+    plan, counting
+        As `described` takes them.
     blocks : int
         Blocks begun so far: what runs are lost of.
 
@@ -65,22 +87,18 @@ def spreads(plan: Plan, counting: Mapping[str, Sequence[RunSummary]], *, blocks:
     tuple of Spread
         By variable, then by treatment in the order of the file; a variable that no run can say is left out.
     """
-    found = []
-    for name in described_variables(plan):
-        quantities = {
-            t.id: [run.values[name] for run in counting.get(t.id, ()) if name in run.values]
-            for t in plan.treatments
-        }
-        if any(q.value is not None for of_one in quantities.values() for q in of_one):
-            found += [spread(of, name, quantities[of], blocks=blocks) for of in quantities]
-    return tuple(found)
+    return tuple(
+        spread(treatment_id, name, values, blocks=blocks)
+        for name, quantities in described(plan, counting)
+        for treatment_id, values in quantities.items()
+    )
 
 
 def spread(treatment_id: str, name: str, quantities: Sequence[Quantity], *, blocks: int) -> Spread:
     """Describe one variable of one treatment."""
     known = [q for q in quantities if q.value is not None]
-    lost = max(blocks, len(quantities)) - len(known)
     planned = max(blocks, len(quantities))
+    lost = planned - len(known)
     if not known:
         why = next((q.reason for q in quantities if q.reason), "no valid run")
         nothing = Quantity(None, reason=why)
@@ -103,9 +121,8 @@ def _quantile(ordered: Sequence[Quantity], share: float) -> Quantity:
 
 def _moments(known: Sequence[Quantity]) -> dict[str, Quantity]:
     values = np.array([q.value for q in known], dtype=np.float64)
-    above = sum(q.above for q in known)
-    if above:
-        why = f"{above} of {len(known)} runs lie above what can be measured"
+    why = lying_above(known)
+    if why:
         return {
             "mean": Quantity(float(values.mean()), above=True, reason=why),
             "std": Quantity(None, reason=why),

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from towtank.analysis.descriptive import described_variables
+from towtank.analysis.descriptive import described, lying_above
 from towtank.analysis.intervals import FloatArray, has_no_variation
 from towtank.analysis.model import RunSummary
 from towtank.design.plan import Plan
@@ -77,27 +77,24 @@ def normality_table(
 
     Parameters
     ----------
-    plan : Plan
-    counting : mapping
-        Treatment id → its runs that count.
+    plan, counting
+        As `described` takes them.
     alpha : float
         1 − confidence, of each test by itself: the table describes.
     """
     found = []
-    for name in described_variables(plan):
-        for treatment in plan.treatments:
-            quantities = [run.values[name] for run in counting.get(treatment.id, ()) if name in run.values]
+    for name, by_treatment in described(plan, counting):
+        for treatment_id, quantities in by_treatment.items():
             known = [q for q in quantities if q.value is not None]
             if not known:
                 continue
-            above = sum(q.above for q in known)
-            if above:
-                reason = f"{above} of {len(known)} runs lie above what can be measured"
-                found.append(Normality(treatment.id, name, len(known), _no_tests(), "cannot be said", reason))
+            reason = lying_above(known)
+            if reason:
+                found.append(Normality(treatment_id, name, len(known), _no_tests(), "cannot be said", reason))
                 continue
             values = [q.value for q in known if q.value is not None]
             tests, word, reason = judge(values, alpha=alpha)
-            found.append(Normality(treatment.id, name, len(values), tests, word, reason))
+            found.append(Normality(treatment_id, name, len(values), tests, word, reason))
     return tuple(found)
 
 
