@@ -172,7 +172,7 @@ class Database:
             relation = self._connection.cursor().sql(sql)
             return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
         except (duckdb.Error, RuntimeError) as error:
-            raise _explain(error, self.results.path) from error
+            raise self._explain(error) from error
 
     def columns(self, view: str) -> dict[str, str]:
         """Column → SQL type of a view."""

@@ -16,6 +16,7 @@ from typing import Self
 
 from towtank.errors import QueryError, ResultsError
 from towtank.store.database import Database
+from towtank.store.kept_tables import first_line
 from towtank.store.layout import ResultsLayout
 from towtank.store.results import Results
 from towtank.store.run_folder import RunFolder
@@ -25,7 +26,7 @@ MEMORY_BYTES = 512 << 20
 """Bound of what an expression takes; it is evaluated beside the analysis, which needs memory of its own."""
 _NUMBERS = frozenset({
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
-    "FLOAT", "DOUBLE", "BOOLEAN",
+    "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN",
 })  # fmt: skip
 _ALLOWED = f"allowed is a SELECT of one number over the views of one run: {', '.join(VIEWS)}"
 
@@ -73,12 +74,12 @@ class EmptyRun:
         try:
             columns = self._database.describe(sql)
         except QueryError as error:
-            return f"{_one_line(error.message)}; {_ALLOWED}"
+            return f"{first_line(error)}; {_ALLOWED}"
         if len(columns) != 1:
             names = ", ".join(name for name, _ in columns[:5])
             return f"it selects {len(columns)} columns ({names}); {_ALLOWED}"
         kind = columns[0][1].partition("(")[0]
-        if kind not in _NUMBERS and kind != "DECIMAL":
+        if kind not in _NUMBERS:
             return f"its value is of type {kind}, which is no number; {_ALLOWED}"
         return ""
 
@@ -121,7 +122,7 @@ def _value(database: Database, sql: str, *, ratio: bool) -> Measured:
             if len(found) > 1:
                 return Measured(None, "the expression gave several rows instead of one")
     except (QueryError, ResultsError) as error:
-        return Measured(None, f"the expression failed: {_one_line(error.message)}")
+        return Measured(None, f"the expression failed: {first_line(error)}")
     if not found:
         return Measured(None, "the expression gave no row")
     return _number(found[0], ratio=ratio)
@@ -141,8 +142,3 @@ def _number(found: object, *, ratio: bool) -> Measured:
     if ratio and value > 1:
         return Measured(None, f"the expression gave {value:g}; a share is from 0 to 1")
     return Measured(value)
-
-
-def _one_line(text: str) -> str:
-    """First line of a message: DuckDB shows the query again below it."""
-    return text.strip().splitlines()[0]

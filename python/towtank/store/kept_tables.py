@@ -86,5 +86,5 @@ def read_stream(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what an error says: the others repeat it in a library's words."""
+    """The first line of what an error says: the others repeat it in a library's words, or show the query again."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
