@@ -109,7 +109,7 @@ def make_plan(
     names: tuple[str, ...] = ("one", "two"), blocks: int = 2, *, digest: str = "d1", deploy: Any = "per-run",
     repetitions: Any = None, max_invalid_repeats: int = 2, fixtures: dict[str, Fixture] | None = None,
     prepare: Hook | None = None, reset: Any = None, settle: Settle | None = None, answer: Answer | None = None,
-    order: Any = "listed", rate: float = 50.0, observe: Any = (),
+    order: Any = "listed", rate: float = 50.0, observe: Any = (), slo: dict[str, float] | None = None,
 ) -> Plan:  # fmt: skip
     """A plan of small runs."""
     experiment = ExperimentSpec(
@@ -127,7 +127,7 @@ def make_plan(
             TreatmentSpec(
                 deployment_name=name, workload_name="load", deployment=JournalConfig(platform="journal"), deploy=deploy,
                 workload=workload, fixtures=fixtures or {}, prepare=prepare, reset=reset, reset_stated=True,
-                settle=settle or Settle(), observe=observe,
+                settle=settle or Settle(), observe=observe, slo=slo or {},
             ),
         )
         for index, name in enumerate(names)

@@ -4,7 +4,7 @@
 `TOWTANK_FAKE` names a JSON file: run id (or "*") → what goes wrong in that run:
 `lag_p99_us`, `lose_rows`, `finding` (its name), `die` ("ready" | "started" | "late"), `refuse`,
 `deaf` (never ready), `garbage`, `outcome` (of all requests), `duration_s` (instead of the schedule's), `status`,
-`p95_us`, `warmup_us`.
+`p95_us`, `warmup_us`, `above` ([rate, what else goes wrong at a higher one], …).
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def run(job: dict, behaviour: dict) -> int:
     load = job["workloads"][0]["load"]
     duration_us = sum(stage["duration_us"] for stage in load["stages"])
     rate = load["stages"][0].get("to_per_s", 50.0)
+    for least, more in behaviour.pop("above", ()):
+        behaviour |= more if rate > least else {}
     rows = max(1, round(rate * duration_us / 1e6))
     build = {"profile": "release", "rustc": "", "target": "", "commit": ""}
     say("ready", version=1, engine="0.0.0", build=build, backend="fake", threads=1, pid=os.getpid(), due=rows)

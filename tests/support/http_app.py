@@ -72,6 +72,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         threading.Thread(target=burn, args=(float(query),), daemon=True).start()
         return 200, "burning"
 
+    def do_work(self, query: str) -> tuple[int, str]:
+        """Take so many milliseconds, one request after the other: the capacity of an instance is 1,000 ÷ query."""
+        with self.server.working:
+            self.server.free_at = max(self.server.free_at, time.monotonic()) + float(query) / 1000
+            time.sleep(max(0.0, self.server.free_at - time.monotonic()))
+        return 200, "done"
+
     def do_eat(self, query: str) -> tuple[int, str]:
         self.server.eaten.append(bytearray(os.urandom(1) * (int(query) << 20)))
         return 200, "eaten"
@@ -114,6 +121,8 @@ class App(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.healthy_at = time.monotonic() + healthy_in_s
         self.eaten: list[bytearray] = []
         self.served = 0
+        self.working = threading.Lock()
+        self.free_at = 0.0
         super().__init__(("127.0.0.1", port), Handler)
 
 

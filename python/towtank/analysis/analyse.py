@@ -23,11 +23,13 @@ from towtank.analysis import (
     normality,
     observed,
     pods,
+    scaling,
     shifts,
     slo,
     timeseries,
     usage,
 )
+from towtank.analysis.capacity import searched_in, sentence
 from towtank.analysis.comparison import Values, compare
 from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution
@@ -99,8 +101,11 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         *request_findings(gathered.crowded),
     )  # fmt: skip
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
+    searched = searched_in(results.path)
     return ExperimentAnalysis(
-        headline=headline.headline(plan, treatments, comparisons, gathered.records),
+        headline=" ".join(f"{sentence(one)}." for one in searched)
+        or headline.headline(plan, treatments, comparisons, gathered.records),
+        capacities=searched,
         decided=headline.is_decided(comparisons),
         slo_held=slo.all_held(table),
         runs=tuple(gathered.summaries),
@@ -127,6 +132,8 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         caution=_caution(resting, gathered),
         bursts=gathered.bursts,
         replicas=_concat(gathered.replicas, pods.FIGURE_COLUMNS),
+        elasticity=scaling.table(gathered.scaling),
+        scaling=_concat([one.series for one in gathered.scaling], scaling.SERIES_COLUMNS),
         pod_starts=_concat(
             [pods.pod_starts(*of_one) for of_one in gathered.pods.items()], pods.START_COLUMNS
         ),

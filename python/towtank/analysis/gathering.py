@@ -16,6 +16,7 @@ from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.pods import Pods
 from towtank.analysis.requested import Crowded
 from towtank.analysis.run_facts import Asked, CountedFacts, RunFacts, asked_of, derive
+from towtank.analysis.scaling import RunScaling
 from towtank.analysis.selection import counting_attempts
 from towtank.analysis.shifts import Steadiness
 from towtank.design.plan import Plan
@@ -24,7 +25,7 @@ from towtank.store.derived import DerivedRuns
 from towtank.store.run_folder import RunFolder
 from towtank.store.run_record import RunRecord
 
-_OF_NO_TREATMENT = Asked((), {}, {}, (), (), {})
+_OF_NO_TREATMENT = Asked((), {}, {}, (), (), {}, None)
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Gathered:
     each: dict[str, pd.DataFrame] = field(default_factory=dict)
     """Of the first run of a treatment in which there is more than the deployment as a whole."""
     bursts: list[dict[str, Any]] = field(default_factory=list)
+    scaling: list[RunScaling] = field(default_factory=list)
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -121,3 +123,5 @@ def _take(gathered: Gathered, record: RunRecord, summary: RunSummary, run: Count
         gathered.hops[treatment].append(run.hops)
     if run.steadiness is not None:
         gathered.steadiness.append(run.steadiness)
+    if run.scaling is not None:
+        gathered.scaling.append(run.scaling)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from towtank.design.capacity_file import Capacity
 from towtank.variables import Variable
 
 if TYPE_CHECKING:  # they are made of what is here
@@ -211,6 +212,11 @@ class ExperimentAnalysis:
         treatment_id, kind, target, instances, start_s, end_s (None: never undone): of each treatment's first run.
     bursts : list of dict
         treatment_id, run_id, t_s, instance, bytes: seconds in which an instance logged far more than usual.
+    elasticity : DataFrame
+        treatment_id, run_id, metric, value, low, high, reason: supply against demand of each run whose pods were
+        counted; low and high are bounds by the calibration.
+    scaling : DataFrame
+        treatment_id, run_id, t_s, metric (supply, demand, demand_low, demand_high, load), value: where each changes.
     factorial : DataFrame
         variable, term, df, sum_sq, f, p, share: analysis of variance, exploratory; empty with one factor.
     """
@@ -239,6 +245,10 @@ class ExperimentAnalysis:
     replicas: pd.DataFrame = field(default_factory=pd.DataFrame)
     pod_starts: pd.DataFrame = field(default_factory=pd.DataFrame)
     pod_curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    capacities: tuple[Capacity, ...] = ()
+    """What a search for capacities found, where these are its results."""
+    elasticity: pd.DataFrame = field(default_factory=pd.DataFrame)
+    scaling: pd.DataFrame = field(default_factory=pd.DataFrame)
     usage: pd.DataFrame = field(default_factory=pd.DataFrame)
     each: pd.DataFrame = field(default_factory=pd.DataFrame)
     bursts: list[dict[str, Any]] = field(default_factory=list)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from towtank.analysis import each, hops, logs, observed, pods, resources, shifts, timeseries
+from towtank.analysis import each, hops, logs, observed, pods, resources, scaling, shifts, timeseries
 from towtank.analysis.distribution import Distribution
 from towtank.analysis.engine_findings import EngineFinding, engine_findings
 from towtank.analysis.hops import RunHops
@@ -16,6 +16,7 @@ from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.own_values import own_values
 from towtank.analysis.pods import Pods
 from towtank.analysis.requested import Crowded, crowded
+from towtank.analysis.scaling import Demanded, RunScaling
 from towtank.analysis.selection import wanted_variables
 from towtank.analysis.shifts import Steadiness
 from towtank.analysis.summaries import RunData, summarise_run
@@ -45,6 +46,8 @@ class Asked:
         In which it is constant.
     shares : mapping
         Share of requests that carry a trace id, by workload and step.
+    demanded : Demanded or None
+        What supply is compared with.
     """
 
     wanted: tuple[str, ...]
@@ -53,6 +56,7 @@ class Asked:
     rises_s: tuple[float, ...]
     stretches: Sequence[tuple[float, float]]
     shares: Mapping[tuple[str, str], float]
+    demanded: Demanded | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +76,7 @@ class CountedFacts:
     bursts: tuple[dict[str, Any], ...]
     hops: RunHops | None
     steadiness: Steadiness | None
+    scaling: RunScaling | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +109,7 @@ def asked_of(plan: Plan) -> dict[str, Asked]:
             _rises_s(treatment),
             shifts.constant_stretches(treatment),
             trace_shares(treatment.spec.driven, treatment.spec.generator.traceparent),
+            scaling.demanded(treatment.spec),
         )
         for treatment in plan.treatments
     }
@@ -154,6 +160,7 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked) -> CountedFacts:
         bursts=tuple(logs.bursts(events, **of_run)),
         hops=hops.of_run(folder, asked.shares),
         steadiness=shifts.of_run(record, series, events, asked.stretches),
+        scaling=scaling.of_run(run.pods, record.window, asked.demanded, **of_run),
     )
 
 

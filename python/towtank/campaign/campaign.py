@@ -50,6 +50,8 @@ from towtank.store.files import explained
 from towtank.store.layout import ResultsLayout
 from towtank.units import format_bytes
 
+Extension = Callable[[Results, Plan], Plan | None]
+"""Looks at what is stored once no run is open, and adds runs to the plan, which it has stored; None when it is over."""
 LEAST_ROOM_BYTES = 64 * 2**20
 """Free room that a run must find; a run's own records are estimated on top."""
 BYTES_PER_ROW = 96
@@ -91,6 +93,7 @@ def run_campaign(
     stop: StopRequest,
     force_new: bool = False,
     create_platform: Callable[[str], Platform] = registry.create,
+    extension: Extension | None = None,
 ) -> Outcome:
     """Carry a plan out, or what is left of it.
 
@@ -105,6 +108,8 @@ def run_campaign(
         Move older results aside and start afresh.
     create_platform : callable
         Platform name → platform.
+    extension : callable, optional
+        What adds runs to the plan, instead of adaptive repetitions.
 
     Raises
     ------
@@ -138,7 +143,7 @@ def run_campaign(
                 environment_digest=captured["digest"], versions=captured["versions"], intents=intents,
                 lifetimes=lifetimes, stop=stop, display=display, images=KnownImages.of(opened.results),
             )  # fmt: skip
-            outcome = _Campaign(frame, opened, create_platform).carry_out(tuple(swept))
+            outcome = _Campaign(frame, opened, create_platform, extension).carry_out(tuple(swept))
         if not intents.pending():  # what could not be swept is found by its notes, which lie there
             shutil.rmtree(folder / "scratch", ignore_errors=True)
         return outcome
@@ -175,8 +180,15 @@ def _edges(plan: Plan) -> dict[str, tuple[Edge, ...]]:
 class _Campaign:
     """The loop over a plan."""
 
-    def __init__(self, frame: Frame, opened: Opened, create_platform: Callable[[str], Platform]) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        opened: Opened,
+        create_platform: Callable[[str], Platform],
+        extension: Extension | None = None,
+    ) -> None:
         self._frame = frame
+        self._extension = extension
         self._results = opened.results
         self._plan = opened.plan
         self._create_platform = create_platform
@@ -194,7 +206,7 @@ class _Campaign:
         self._check_generators()
         self._check_sources()
         self._blocks(self._plan.runs)
-        if self._extend():
+        while self._extend():
             self._announce()
             self._blocks(self._plan.runs)
         self._results.reload()
@@ -260,7 +272,12 @@ class _Campaign:
         return set(spent) - self._usable
 
     def _extend(self) -> bool:
-        """Fix the final number of blocks, once, after the pilot of an adaptive design."""
+        """Add what follows from the runs so far: what a search asks for, or the blocks after an adaptive pilot."""
+        if self._extension is not None:
+            self._results.reload()
+            longer = self._extension(self._results, self._plan)
+            self._plan = longer or self._plan
+            return longer is not None
         repetitions = self._plan.experiment.repetitions
         if not isinstance(repetitions, Adaptive):
             return False

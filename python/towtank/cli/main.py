@@ -35,6 +35,9 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "run": Command("towtank.cli.run", "Carry out an experiment, or resume it.", "Experiments"),
     "plan": Command("towtank.cli.plan", "Show what an experiment would do; touches nothing.", "Experiments"),
+    "capacity": Command(
+        "towtank.cli.capacity", "Find the highest load that each deployment carries.", "Experiments"
+    ),
     "report": Command("towtank.cli.report", "Write the report of stored results.", "Experiments"),
     "load": Command("towtank.cli.load", "Drive an ad-hoc load at a URL, with hey's flags.", "Ad hoc"),
     "sql": Command("towtank.cli.sql", "Ask stored results a question in SQL.", "Results"),

@@ -52,7 +52,7 @@ def run(
     root = file.resolve() if file.is_dir() else file.resolve().parent
     folder = results if results is not None else root / "results" / plan.experiment.experiment
     display = choose_display(plain=plain, environment=dict(os.environ))
-    with StopRequest() as stop, _shown(display):
+    with StopRequest() as stop, shown(display):
         outcome = run_campaign(
             plan, root=root, folder=folder.absolute(), display=display, stop=stop, force_new=force_new
         )
@@ -61,7 +61,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _shown(display: Display) -> Iterator[None]:
+def shown(display: Display) -> Iterator[None]:
     """Live displays are entered; plain ones need nothing."""
     if isinstance(display, contextlib.AbstractContextManager):
         with display:

@@ -61,6 +61,20 @@ class ObserveFile(Model):
     interval: Duration = Field(1.0, gt=0, description="time between two samples")
 
 
+class DemandFile(Model):
+    """Where it is known from how many replicas a load demands."""
+
+    calibration: str = Field(
+        description="a capacity.json that `towtank capacity` wrote with the factor `replicas`, inside the experiment's "
+        "folder"
+    )
+    deployment: Slug | None = Field(
+        None,
+        description="deployment that was calibrated; without it, one of the treatment's own deployment's name",
+    )
+    least: Whole = Field(1, ge=0, description="replicas without load: 0 for what scales to nothing")
+
+
 class ProfileFile(Model):
     """Changes of sizes and places, never of the question; mappings are merged, everything else is replaced."""
 
@@ -108,6 +122,11 @@ class ExperimentFile(Model):
         description="combinations added, also with levels that the factor does not list; factors that are not "
         "named take all their levels",
     )
+    capacity: str | None = Field(
+        None,
+        description="a capacity.json that `towtank capacity` wrote, inside the experiment's folder: the highest load "
+        "that a treatment's deployment held is then `capacity` in expressions, such as `${{ 1.5 * capacity }}`",
+    )
     fixtures: dict[Slug, FixtureFile] = Field(
         {}, description="what several runs share and what outlives a run, such as a prepared database"
     )
@@ -127,6 +146,11 @@ class ExperimentFile(Model):
     generator: Generator = Field(Generator(), description="where and how the load engine runs")
     slo: dict[str, Scalar] = Field(
         {}, description="bounds that a treatment must keep: response variable → value with its unit"
+    )
+    demand: DemandFile | None = Field(
+        None,
+        description="what supply is compared with: the fewest replicas that hold the objectives at a load; without "
+        "it, elasticity is a figure and no number",
     )
     max_invalid_repeats: Whole = Field(
         2, ge=0, le=20, description="how often an invalid run is repeated, at the end of its block"

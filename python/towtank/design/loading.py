@@ -148,7 +148,7 @@ def _treatments(root: Mapping, library: Library, factors: dict[str, Factor], pro
     declared = root.get("factors")
     names = frozenset(declared.entries) if isinstance(declared, Mapping) else frozenset()
     some = {factor.name: factor.levels[0] for factor in factors.values() if factor.levels}
-    sections = Sections(root, library, problems, names - frozenset(some))
+    sections = Sections(root, library, problems, names - frozenset(some), factors=names)
     ids = treatment_ids([one.levels for one in found], deployment or workload or "only")
     treatments: list[Treatment] = []
     outlines: list[Outline] = []

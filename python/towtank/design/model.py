@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from towtank.design.capacity_file import Demand
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.generator_model import Dns as Dns
 from towtank.design.generator_model import Generator as Generator
@@ -275,6 +276,7 @@ class TreatmentSpec(Model):
     )
     generator: Generator = Field(Generator(), description="where and how the engine runs")
     slo: dict[str, float] = Field({}, description="variable → bound in its base unit (s, ratio, per s …)")
+    demand: Demand | None = Field(None, description="how many replicas a load demands, from a calibration")
 
     @property
     def workloads(self) -> dict[str, Workload | ForeignWorkload]:

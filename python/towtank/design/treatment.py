@@ -11,13 +11,16 @@ from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
+from towtank.design.capacity_file import Demand
 from towtank.design.context import FileContext
+from towtank.design.demand_section import read_demand
 from towtank.design.designed import OutlineSpec
 from towtank.design.expansion import Expansion
 from towtank.design.factors import Levels
 from towtank.design.fault_section import check_faults
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
+from towtank.design.known_capacity import read_known
 from towtank.design.load_shape import duration_s
 from towtank.design.model import Fault, Fixture, Generator, Reset, TreatmentSpec, Workload
 from towtank.design.named_files import NamedFiles
@@ -77,15 +80,24 @@ class Sections:
     problems : Problems
     unusable : frozenset of str
         Factors without a valid level.
+    factors : frozenset of str
+        All that are declared.
     """
 
     def __init__(
-        self, root: Mapping, library: Library, problems: Problems, unusable: frozenset[str] = frozenset()
+        self,
+        root: Mapping,
+        library: Library,
+        problems: Problems,
+        unusable: frozenset[str] = frozenset(),
+        *,
+        factors: frozenset[str] = frozenset(),
     ) -> None:
         self._context = FileContext(root, problems, library.root)
         self._library = library
         self._files = NamedFiles(library, self._context)
         self._expansion = Expansion(problems, unusable)
+        self._capacity = read_known(root, library, factors, problems)
         self._done: dict[tuple[object, ...], object] = {}
         self._drivable: dict[tuple[object, ...], Drivable] = {}
 
@@ -96,7 +108,7 @@ class Sections:
 
     def specification(self, parts: Parts, levels: Levels) -> TreatmentSpec | None:
         """Everything that one treatment needs; None when something is wrong with it."""
-        values: Levels = {"deployment": parts.deployment, "workload": parts.drive, **levels}
+        values = self._values(parts, levels)
         deployment = self._deployment(parts.deployment, values)
         driven = {name: self.workload(name, {**values, "workload": name}) for name in parts.workloads}
         found = {name: one for name, one in driven.items() if one is not None}
@@ -115,7 +127,9 @@ class Sections:
             return None
         if deployment.files is None or deployment.deploy is None or not all(fits):
             return None
-        if fixtures is None:
+        first_load = next(iter(workloads.values())).load.model
+        demand = self._demand(parts.deployment, first_load, values)
+        if fixtures is None or (demand is None and self._context.root.get("demand") is not None):
             return None
         reset = options.pop("reset", None)
         first, *others = workloads
@@ -131,17 +145,21 @@ class Sections:
             fixtures=fixtures,
             reset=reset if isinstance(reset, Reset) else None,
             reset_stated=reset is not None,
+            demand=demand,
             **options,
         )
 
     def outline(self, parts: Parts, levels: Levels) -> OutlineSpec | None:
         """How a treatment is deployed, whatever else is wrong with it; None when that is wrong too."""
-        found = self._deployment(
-            parts.deployment, {"deployment": parts.deployment, "workload": parts.drive, **levels}
-        )
+        found = self._deployment(parts.deployment, self._values(parts, levels))
         if found is None or not found.is_exact or found.deploy is None:
             return None
         return OutlineSpec(parts.deployment, found.model, found.deploy)
+
+    def _values(self, parts: Parts, levels: Levels, *, is_survey: bool = False) -> Levels:
+        """Names that expressions of a treatment may use."""
+        known = self._capacity.names(parts.deployment, levels, is_survey=is_survey)
+        return {"deployment": parts.deployment, "workload": parts.drive, **known, **levels}
 
     def _note_drivable(
         self,
@@ -167,11 +185,8 @@ class Sections:
             One level of each factor that has any.
         """
         names = self._context.names
-        first: Levels = {
-            "deployment": next(iter(names("deployments")), ""),
-            "workload": next(iter(names("workloads")), ""),
-            **some,
-        }
+        parts = Parts(next(iter(names("deployments")), ""), (next(iter(names("workloads")), ""),))
+        first = self._values(parts, some, is_survey=True)
         for name in names("deployments"):
             self._deployment(name, {**first, "deployment": name})
         self.fixtures(first)
@@ -226,6 +241,17 @@ class Sections:
             if node is not None:
                 built[key] = self._once((key,), node, (key,), values, read)
         return None if any(value is None for value in built.values()) else built
+
+    def _demand(self, deployment: str, load_model: str, values: Levels) -> Demand | None:
+        """How many replicas a load demands; None when the file does not say, or says it wrong."""
+        node = self._context.root.get("demand")
+        if node is None:
+            return None
+
+        def read(expanded: Node, path: Path, context: FileContext) -> Demand | None:
+            return read_demand(expanded, path, context, self._library, (deployment, load_model))
+
+        return self._once(("demand", deployment, load_model), node, ("demand",), values, read)
 
     def workload(self, name: str, values: Levels) -> Driven | None:
         """One workload, with its journey from a file of its own where it names one."""

@@ -149,6 +149,7 @@ def _slo_chip(analysis: ExperimentAnalysis) -> Chip:
 
 def _answer(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> Section:
     found: list[Block | None] = [
+        tables.capacities(analysis),
         figures.forest,
         tables.claims(analysis.comparisons, names, confirmatory=True),
         tables.service_levels(analysis, names),
@@ -166,6 +167,8 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.pods(analysis, names),
         figures.pod_starts,
         tables.pod_starts(analysis, names),
+        figures.supply,
+        tables.elasticity(analysis, names),
         tables.usage(analysis, names),
         *figures.each,
         tables.logs(analysis, names),

@@ -153,6 +153,7 @@ class Figures:
     timeseries: tuple[Figure, ...] = ()
     observed: tuple[Figure, ...] = ()
     pod_starts: Figure | None = None
+    supply: Figure | None = None
     each: tuple[Figure, ...] = ()
     hops: Figure | None = None
     outcomes: Figure | None = None

@@ -15,12 +15,16 @@ import pytest
 
 from support.make_results import TreatmentModel, make_results
 from towtank.analysis import analyse
+from towtank.analysis.demand import Judged
 from towtank.analysis.distribution import Distribution, Pool, merge
+from towtank.analysis.elasticity import Adaptation, Elasticity
 from towtank.analysis.hops import RunHops, Sums
 from towtank.analysis.kept_runs import kept_runs
 from towtank.analysis.model import RunSummary
 from towtank.analysis.pods import Pods
 from towtank.analysis.run_facts import CountedFacts, RunFacts
+from towtank.analysis.scaling import METRICS as ELASTICITY
+from towtank.analysis.scaling import RunScaling
 from towtank.design.model import Answer
 from towtank.store import Results, RunFolder
 from towtank.store.packing import PackedError, pack, unpack
@@ -168,7 +172,7 @@ def facts(**counted):
     }
     plain = CountedFacts(
         latency=Distribution.of([3, 5, 5]), steps=(), pods=Pods(pd.DataFrame(), {}, {}), crowded=(), bursts=(),
-        hops=None, steadiness=None, **empty,
+        hops=None, steadiness=None, scaling=None, **empty,
     )  # fmt: skip
     return RunFacts(summary, (), dataclasses.replace(plain, **counted))
 
@@ -180,7 +184,11 @@ def test_pods_and_hops_come_back_as_they_were(tmp_path):
         counts, lives, {"app-0": "Deployment/app"}, {"uid": {"created": 1.5}}, [(1, 2)], gaps_unlisted=True
     )
     hops = RunHops("b01", {("get", "median"): Sums(2, 9, {("span", "app", "GET /"): (1, 2, 3)})}, 2, 0, 0, 1)
-    kept = facts(pods=pods, hops=hops, bursts=({"t_s": 1.0, "bytes": 7},))
+    lasting = dict.fromkeys(ELASTICITY, 0.5)
+    scaling = RunScaling(
+        "one", "b01", Judged(Elasticity(60.0, **lasting)), (Adaptation(1.0, 1.0, 2.0, None, 3.0),), counts
+    )
+    kept = facts(pods=pods, hops=hops, bursts=({"t_s": 1.0, "bytes": 7},), scaling=scaling)
     pack(kept, tmp_path / "one")
     assert_same(unpack(tmp_path / "one", RunFacts), kept)
 

@@ -15,6 +15,7 @@ from towtank.report.figures.intervals import intervals
 from towtank.report.figures.observed import observed
 from towtank.report.figures.percentiles import percentiles
 from towtank.report.figures.pod_starts import pod_starts
+from towtank.report.figures.supply import supply
 from towtank.report.figures.timeseries import timeseries
 from towtank.report.model import Figures
 from towtank.report.naming import Names
@@ -47,5 +48,6 @@ def collect(
             outcomes=outcomes(analysis, names),
             instances=instances(analysis, names),
             pod_starts=pod_starts(analysis, names),
+            supply=supply(analysis, names),
             hops=hops(analysis, names),
         )

@@ -1,7 +1,9 @@
 """The tables of the report: what is claimed, the treatments, the runs."""
 
+from towtank.report.tables.capacities import capacities
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.clusters import pod_starts, pods, usage
+from towtank.report.tables.elasticity import elasticity
 from towtank.report.tables.generators import generators
 from towtank.report.tables.hops import hops
 from towtank.report.tables.logs import logs
@@ -11,7 +13,9 @@ from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
 
 __all__ = [
+    "capacities",
     "claims",
+    "elasticity",
     "factorial",
     "faults",
     "generators",

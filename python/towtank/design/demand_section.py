@@ -1,0 +1,94 @@
+"""`demand`: a calibration from a search for capacities, read into the treatments whose elasticity it judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from towtank.design.capacity_file import Capacity, Demand, DemandLevel, read_capacities
+from towtank.design.context import FileContext
+from towtank.design.experiment_file import DemandFile
+from towtank.design.include import Library
+from towtank.design.tree import Node
+from towtank.design.validation import Path, joined, validated
+from towtank.errors import TowtankError
+
+REPLICAS = "replicas"
+"""Factor whose levels make a calibration."""
+
+
+def read_demand(
+    node: Node, path: Path, context: FileContext, library: Library, driven: tuple[str, str]
+) -> Demand | None:
+    """Read the section for one deployment; None when there are problems, which are then said.
+
+    Parameters
+    ----------
+    node, path, context
+        The section.
+    library : Library
+        Finds the file and keeps it.
+    driven : (str, str)
+        Name of the treatment's deployment, and model of its load.
+    """
+    place = context.holder(path)
+    section = validated(DemandFile, node, path, place, context.problems)
+    if section is None:
+        return None
+    here = joined((*path, "calibration"))
+    real = library.find(section.calibration, place, here)
+    if real is None:
+        return None
+    deployment, load_model = section.deployment or driven[0], driven[1]
+    try:
+        capacities = read_capacities(real).capacities
+        levels = calibration(capacities, deployment)
+        library.files[library.inside(real)] = real.read_text("utf-8")
+    except TowtankError as error:
+        context.problems.add(place, here, error.message, error.hint or "")
+        return None
+    except ValueError as error:
+        context.problems.add(place, here, str(error))
+        return None
+    measured = next(one for one in capacities if one.deployment == deployment and REPLICAS in one.levels)
+    if measured.model != load_model:
+        context.problems.add(
+            place, here,
+            f"{deployment!r} was calibrated with a load that is {measured.model}; this one is {load_model}, and counts "
+            "something else",
+        )  # fmt: skip
+        return None
+    return Demand(
+        calibration=section.calibration, deployment=deployment, model=measured.model, least=section.least,
+        slo=measured.slo, levels=levels,
+    )  # fmt: skip
+
+
+def calibration(capacities: Sequence[Capacity], deployment: str) -> tuple[DemandLevel, ...]:
+    """Take a calibration out of what a search with the factor `replicas` found.
+
+    Raises
+    ------
+    ValueError
+        There is none of this deployment, or a number of replicas has no capacity or two of them, or 1 is missing.
+    """
+    mine = [one for one in capacities if one.deployment == deployment and REPLICAS in one.levels]
+    if not mine:
+        raise ValueError(
+            f"there is no calibration of {deployment!r}: no capacity of it has a level of {REPLICAS!r}; search with "
+            "a factor `replicas: [1, 2, 4, 8]` that sets how many there are, without an autoscaler"
+        )
+    levels: dict[int, DemandLevel] = {}
+    for one in mine:
+        replicas = one.levels[REPLICAS]
+        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
+            raise ValueError(f"{one.label}: {replicas!r} is no number of replicas; allowed is 1 or more")
+        if one.holds is None:
+            raise ValueError(f"{one.label} has no capacity, so it calibrates nothing")
+        if replicas in levels:
+            raise ValueError(f"{deployment!r} has two capacities with {replicas} replicas; one is needed")
+        levels[replicas] = DemandLevel(replicas=replicas, holds=one.holds, fails=one.fails)
+    if 1 not in levels:
+        raise ValueError(
+            f"{deployment!r} was calibrated with {sorted(levels)} replicas; 1 must be among them"
+        )
+    return tuple(levels[number] for number in sorted(levels))

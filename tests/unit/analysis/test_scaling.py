@@ -1,0 +1,104 @@
+"""Elasticity of runs: counted pods against a calibration; without one, the figure and the reason."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from support.plans import make_plan
+from towtank.analysis.pods import Pods
+from towtank.analysis.scaling import demanded, of_run, supply_of, table
+from towtank.design.capacity_file import Demand
+from towtank.design.model import OpenLoad
+from towtank.store.run_record import Window
+
+SLO = {"p95": 0.3}
+WINDOW = Window(start_us=0, end_us=60_000_000, drained_us=60_000_000)
+
+
+def spec(*, calibrated=True, slo=SLO):
+    known = make_plan(("gke",), blocks=1, slo=SLO, answered=False).treatments[0].spec
+    stages = [{"rate": 50, "hold": "20s"}, {"rate": 150, "hold": "20s"}, {"rate": 50, "hold": "20s"}]
+    load = OpenLoad.model_validate({"model": "open", "stages": stages})
+    levels = [{"replicas": 1, "holds": 100, "fails": 160}, {"replicas": 2, "holds": 190, "fails": 200}]
+    demand = Demand.model_validate(
+        {"calibration": "c.json", "deployment": "fixed", "model": "open", "slo": slo, "levels": levels}
+    )
+    workload = known.workload.model_copy(update={"load": load})
+    return known.model_copy(update={"workload": workload, "demand": demand if calibrated else None})
+
+
+def pods(ready, gaps=()):
+    """Count pods each second."""
+    times = range(61)
+    values = [float(ready(t)) for t in times]
+    counts = pd.DataFrame({"t_us": [1_000_000 * t for t in times], "metric": "pods_ready", "value": values})
+    return Pods(counts, {}, {}, gaps_us=gaps)
+
+
+def late(t):
+    return 2 if 26 <= t < 49 else 1
+
+
+def judged(of=late, spec_=None, window=WINDOW, gaps=()):
+    return of_run(pods(of, gaps), window, demanded(spec_ or spec()), treatment_id="gke", run_id="b01-gke-a1")
+
+
+def value(found, metric):
+    (row,) = table([found]).query(f"metric == '{metric}'").to_dict("records")
+    return row
+
+
+def test_a_run_is_measured_with_the_bounds_of_its_calibration():
+    found = judged()
+    under = value(found, "timeshare_under")
+    assert under["value"] == pytest.approx(6 / 60)  # from 20 s to 26 s
+    assert (under["low"], under["high"]) == (0, pytest.approx(6 / 60))  # one may carry 150, two surely do
+    over = value(found, "timeshare_over")
+    assert over["value"] == pytest.approx(9 / 60)  # from 40 s to 49 s
+    assert (over["low"], over["high"]) == (pytest.approx(9 / 60), pytest.approx(23 / 60))
+    assert value(found, "scale_up_s")["value"] == 6
+    assert value(found, "scale_down_s")["value"] == 9
+
+
+def test_supply_that_never_comes_has_no_time():
+    found = judged(lambda t: 1)
+    row = value(found, "scale_up_s")
+    assert math.isnan(row["value"])
+    assert row["reason"] == "1 of 1 changes were not followed before the next, or the end"
+    assert value(found, "scale_down_s")["value"] == 0
+
+
+def test_the_warm_up_is_left_out():
+    found = judged(window=Window(start_us=20_000_000, end_us=60_000_000, drained_us=60_000_000))
+    assert found.judged.found.duration_s == 40
+    assert value(found, "timeshare_under")["value"] == pytest.approx(6 / 40)
+
+
+def test_without_a_calibration_there_is_the_figure_and_the_reason():
+    found = judged(spec_=spec(calibrated=False))
+    assert found.judged.found is None
+    assert "no calibration" in value(found, "accuracy_under")["reason"]
+    assert set(found.series["metric"]) == {"supply"}
+    assert found.series["value"].tolist() == [1, 2, 1, 1]
+
+
+def test_a_calibration_for_other_objectives_says_nothing():
+    assert "another question" in judged(spec_=spec(slo={"p95": 0.5})).judged.reason
+
+
+def test_a_gap_in_the_observation_is_no_supply():
+    gap = ((30_000_000, 33_000_000),)
+    assert judged(gaps=gap).judged.reason == "there is a gap in the observation of pods"
+    supply = supply_of(pods(late, gap), 60)
+    assert math.isnan(supply.at(31.5))
+    assert supply.at(34) == 2
+
+
+def test_without_pods_there_is_nothing():
+    assert (
+        of_run(
+            Pods(pods(late).counts.iloc[:0], {}, {}), WINDOW, demanded(spec()), treatment_id="a", run_id="b"
+        )
+        is None
+    )

@@ -1,0 +1,71 @@
+"""`demand`: a calibration is carried by treatments; one that does not fit is refused at its place."""
+
+import pytest
+
+from towtank.design.capacity_file import CapacityFile
+from towtank.design.plan import Plan
+from towtank.errors import DesignError
+
+SECTION = ("seed: 1\n", "seed: 1\ndemand: {calibration: capacity.json, deployment: fixed, least: 0}\n")
+
+
+@pytest.fixture
+def found(tmp_path):
+    def write(*levels, **changes):
+        capacities = [
+            {
+                "treatment": f"fixed-{n}", "label": f"fixed, {n}", "deployment": "fixed", "workload": "w",
+                "levels": {"replicas": n}, "model": "open", "end": "found", "holds": holds, "fails": fails,
+                "lowest": 1.0, "highest": 1000.0, "step": 0.05, "confirmations": 5, "runs": 20, "slo": {"p95": 0.3},
+                **changes,
+            }
+            for n, holds, fails in levels
+        ]  # fmt: skip
+        file = CapacityFile.model_validate({"experiment": "x", "digest": "d", "capacities": capacities})
+        (tmp_path / "capacity.json").write_text(file.to_json())
+
+    return write
+
+
+def said(load, *changes):
+    with pytest.raises(DesignError) as caught:
+        load(*changes)
+    (problem,) = caught.value.problems
+    assert problem.path == "demand.calibration"
+    return problem.message
+
+
+def test_treatments_carry_the_calibration_and_the_plan_keeps_its_file(found, small):
+    found((2, 190.0, 200.0), (1, 100.0, None))
+    plan = small(SECTION)
+    demand = plan.treatments[0].spec.demand
+    assert [(one.replicas, one.holds, one.fails) for one in demand.levels] == [(1, 100, None), (2, 190, 200)]
+    assert (demand.deployment, demand.least, demand.slo) == ("fixed", 0, {"p95": 0.3})
+    assert "capacity.json" in plan.files
+    assert Plan.from_json(plan.to_json()).treatments[0].spec.demand == demand
+
+
+def test_without_it_a_plan_is_the_same_as_ever(small, found):
+    plain = small()
+    assert plain.treatments[0].spec.demand is None
+    found((1, 100.0, 105.0))
+    assert small(SECTION).digest != plain.digest
+
+
+def test_what_does_not_calibrate_is_refused(found, small):
+    found((2, 190.0, 200.0))
+    assert "1 must be among them" in said(small, SECTION)
+    found((1, 100.0, 105.0), (1, 100.0, 105.0))
+    assert "two capacities with 1 replicas" in said(small, SECTION)
+    found((1, None, 105.0))
+    assert "calibrates nothing" in said(small, SECTION)
+    found((1, 100.0, 105.0), deployment="other")
+    assert "no calibration of 'fixed'" in said(small, SECTION)
+    found((1, 100.0, 105.0), levels={"replicas": 1.5})
+    assert "1.5 is no number of replicas" in said(small, SECTION)
+    found((1, 100.0, 105.0), model="closed")
+    assert "counts something else" in said(small, SECTION)
+
+
+def test_a_file_that_is_not_there_is_named(small):
+    assert "there is no file 'capacity.json'" in said(small, SECTION)
