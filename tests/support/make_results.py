@@ -74,6 +74,8 @@ class TreatmentModel:
         Lognormal service time of a step with factor 1.
     load_effect : float
         How much a spike stretches latencies.
+    slow_start : float
+        By how much, as a multiple, the first requests are slower; it fades with `SLOW_START_S`.
     run_sd : float
         Standard deviation of the log of the run's own factor, on top of the block's.
     errors, timeouts, refused, not_sent : float
@@ -88,6 +90,7 @@ class TreatmentModel:
     median_ms: float = 10.0
     sigma: float = 0.4
     load_effect: float = 0.1
+    slow_start: float = 0.0
     run_sd: float = 0.03
     errors: float = 0.0
     timeouts: float = 0.0
@@ -103,6 +106,7 @@ class TreatmentModel:
     unfinished: Sequence[int] = ()
 
 
+SLOW_START_S = 3.0
 PLATEAU = (Stage("plateau", 1.0, 1.0),)
 SPIKE = (Stage("plateau", 1.0, 0.4), Stage("spike", 10.0, 0.2), Stage("recovery", 1.0, 0.4))
 JOURNEY = (Step("list"), Step("read", 0.5, 1200), Step("cpu", 2.0, 80))
@@ -291,7 +295,8 @@ def _stretch(setting: Setting, model: TreatmentModel, scheduled: np.ndarray) -> 
     """Factor of the load at the moment of each request."""
     stage = np.searchsorted(stage_bounds(setting), scheduled, side="right").clip(max=len(setting.stages) - 1)
     multiples = np.array([s.multiple for s in setting.stages])[stage]
-    return 1.0 + (multiples - 1.0) * model.load_effect
+    warming = model.slow_start * np.exp(-scheduled / 1e6 / SLOW_START_S)
+    return 1.0 + (multiples - 1.0) * model.load_effect + warming
 
 
 def _total_us(

@@ -97,7 +97,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     )  # fmt: skip
     traced = [run for runs in gathered.hops.values() for run in runs]
     found = (
-        *resting, *found, *shifts.shift_findings(plan, gathered.steadiness), *trace_findings(traced),
+        *resting, *gathered.steady, *found, *shifts.shift_findings(plan, gathered.steadiness), *trace_findings(traced),
         *request_findings(gathered.crowded),
     )  # fmt: skip
     series = _concat(gathered.timeseries, timeseries.COLUMNS)

@@ -12,13 +12,14 @@ import pandas as pd
 from towtank.analysis import hops
 from towtank.analysis.distribution import Distribution, Pool
 from towtank.analysis.engine_findings import EngineFinding
-from towtank.analysis.model import Quantity, RunSummary
+from towtank.analysis.model import Finding, Quantity, RunSummary
 from towtank.analysis.pods import Pods
 from towtank.analysis.requested import Crowded
 from towtank.analysis.run_facts import Asked, CountedFacts, RunFacts, asked_of, derive
 from towtank.analysis.scaling import RunScaling
 from towtank.analysis.selection import counting_attempts
 from towtank.analysis.shifts import Steadiness
+from towtank.analysis.steady_state import steady_findings, steady_state
 from towtank.design.plan import Plan
 from towtank.store import Results
 from towtank.store.derived import DerivedRuns
@@ -57,6 +58,8 @@ class Gathered:
     """Of the first run of a treatment in which there is more than the deployment as a whole."""
     bursts: list[dict[str, Any]] = field(default_factory=list)
     scaling: list[RunScaling] = field(default_factory=list)
+    steady: tuple[Finding, ...] = ()
+    """What `answer.steady_state` left out."""
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -69,12 +72,15 @@ def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> 
     derived : DerivedRuns, optional
         What an earlier analysis kept of runs: those are not read again, and what is read now is kept.
     """
-    folders = results.runs("all")
+    measured, steady = results.runs("all"), steady_state(results, plan)
+    folders = measured if steady is None else steady.applied(measured)
     records = [folder.record for folder in folders]
     chosen = counting_attempts(records)
     asked = asked_of(plan)
     counted = [record for record in records if record.run_id in chosen]
     gathered = Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], [], {})
+    labels = {treatment.id: treatment.label for treatment in plan.treatments}
+    gathered.steady = tuple(steady_findings(steady, [f for f in measured if f.run_id in chosen], labels))
     pools: dict[str, Pool] = defaultdict(Pool)
     for folder in folders:
         of_treatment = asked.get(folder.record.treatment_id, _OF_NO_TREATMENT)
@@ -94,7 +100,7 @@ def _facts(
     """What is kept of a run: as it was kept before, where nothing of it has changed since."""
     if derived is None:
         return derive(results, folder, plan, asked, counts=counts)
-    told = (asked, counts)
+    told = (asked, counts, folder.later_us)
     known = derived.get(folder, told, RunFacts)
     if known is None:
         known = derive(results, folder, plan, asked, counts=counts)

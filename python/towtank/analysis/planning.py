@@ -15,6 +15,7 @@ from towtank.analysis.model import Quantity
 from towtank.analysis.own_values import own_values
 from towtank.analysis.power import blocks_to_resolve, power_of_t, upper_sd
 from towtank.analysis.selection import counting_attempts
+from towtank.analysis.steady_state import steady_folders
 from towtank.analysis.summaries import summarise_run
 from towtank.design.answer import least_blocks
 from towtank.design.plan import Plan
@@ -134,8 +135,9 @@ def needs(plan: Plan, pilot: Results, *, effect: float) -> Needs:
 def pilot_values(plan: Plan, pilot: Results, names: Sequence[str]) -> Values:
     """Variable → treatment → block → value, of the pilot's runs that count."""
     found: dict[str, dict[str, dict[int, Quantity]]] = {name: {} for name in names}
-    chosen = counting_attempts([run.record for run in pilot.runs("all")])
-    for run in pilot.runs():
+    folders = steady_folders(pilot, plan)
+    chosen = counting_attempts([run.record for run in folders])
+    for run in folders:
         if run.run_id not in chosen:
             continue
         summary = summarise_run(run, wanted=names, own=own_values(pilot, run, plan)).summary

@@ -22,6 +22,7 @@ from towtank.analysis.shifts import Steadiness
 from towtank.analysis.summaries import RunData, summarise_run
 from towtank.analysis.tables import step_label
 from towtank.design import load_shape
+from towtank.design.constant_load import constant_stretches
 from towtank.design.journey_shape import step_timeouts_s, trace_shares
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
@@ -107,7 +108,7 @@ def asked_of(plan: Plan) -> dict[str, Asked]:
             own,
             _step_limits(treatment),
             _rises_s(treatment),
-            shifts.constant_stretches(treatment),
+            constant_stretches(treatment.spec),
             trace_shares(treatment.spec.driven, treatment.spec.generator.traceparent),
             scaling.demanded(treatment.spec),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,8 @@ import pyarrow as pa
 
 from towtank.analysis.model import Finding
 from towtank.analysis.steadiness import level_changes, mser5
-from towtank.design.foreign import ForeignLoad
-from towtank.design.load_shape import pieces
-from towtank.design.plan import Plan, Treatment
+from towtank.design.constant_load import stretch_at
+from towtank.design.plan import Plan
 from towtank.store.run_record import RunRecord
 from towtank.units import format_duration, format_number
 
@@ -77,34 +75,6 @@ class Steadiness:
     shifts: tuple[Shift, ...]
 
 
-def constant_stretches(treatment: Treatment) -> tuple[tuple[float, float], ...]:
-    """Stretches in which the load of all workloads together stays at one level, as (start, end) in seconds."""
-    edges, level = {0.0}, []
-    for workload in treatment.spec.workloads.values():
-        if isinstance(workload.load, ForeignLoad):
-            return ()
-        at_s, known = 0.0, []
-        for piece in pieces(workload.load):
-            end_s = at_s + piece.duration_s
-            known.append((at_s, end_s, piece.wave is None and piece.start == piece.end, piece.start))
-            edges.add(end_s)
-            at_s = end_s
-        level.append(known)
-    ordered = sorted(edges)
-    found: list[tuple[float, float, list[float | None]]] = []
-    for start, end in itertools.pairwise(ordered):
-        heights = [
-            next((h if flat else None for a, b, flat, h in known if a <= start < b), 0.0) for known in level
-        ]
-        if any(height is None for height in heights):
-            continue
-        if found and found[-1][1] == start and found[-1][2] == heights:
-            found[-1] = (found[-1][0], end, heights)
-        else:
-            found.append((start, end, heights))
-    return tuple((start, end) for start, end, _ in found)
-
-
 def of_run(
     record: RunRecord, series: pd.DataFrame, events: pa.Table, stretches: Sequence[tuple[float, float]]
 ) -> Steadiness | None:
@@ -125,12 +95,40 @@ def of_run(
         level = values[inside]
         if level.size and np.all(np.isfinite(level)) and np.all(level > 0):
             shifts += _shifts(record, times[inside], np.log(level), bin_s, events)
-    whole = (times + bin_s <= stretches[0][1] + 1e-9) if stretches else np.zeros(times.size, dtype=bool)
-    steady = bool(stretches) and stretches[0][0] == 0.0 and stretches[0][1] > warmup_s
-    usable = steady and bool(np.all(np.isfinite(values[whole])))
-    left_out = mser5(values[whole]) if usable else None
-    advised = None if left_out is None else _worth(times, values, left_out * bin_s, warmup_s)
+    advised = advised_warmup_s(ordered, warmup_s, stretches)
     return Steadiness(record.run_id, record.treatment_id, warmup_s, advised, tuple(shifts))
+
+
+def advised_warmup_s(
+    series: pd.DataFrame, warmup_s: float, stretches: Sequence[tuple[float, float]]
+) -> float | None:
+    """Where p95 is steady from, by MSER-5 over the constant load in which the measured window begins.
+
+    Parameters
+    ----------
+    series : DataFrame
+        t_s, bin_s and p95_s of each bin of one run, ascending.
+    warmup_s : float
+        As it was declared.
+    stretches : sequence of (float, float)
+        As `constant_load.constant_stretches` has them.
+
+    Returns
+    -------
+    float or None
+        Seconds of the run clock, rarely more than the warm-up where it is long enough. None where the load changes at
+        the end of the warm-up, a percentile falls among failures, or `mser5` has none.
+    """
+    stretch = stretch_at(stretches, warmup_s)
+    if stretch is None or series.empty:
+        return None
+    times, values = series["t_s"].to_numpy(dtype=float), series["p95_s"].to_numpy(dtype=float)
+    bin_s = float(series["bin_s"].iloc[0])
+    inside = (times >= stretch[0]) & (times + bin_s <= stretch[1] + 1e-9)
+    left_out = mser5(values[inside]) if np.all(np.isfinite(values[inside])) else None
+    if left_out is None:
+        return None
+    return _worth(times[inside], values[inside], float(times[inside][left_out]), warmup_s)
 
 
 def _worth(times: np.ndarray, values: np.ndarray, advised_s: float, warmup_s: float) -> float:
@@ -199,28 +197,58 @@ def _told(shift: Shift) -> str:
     return f"in {shift.run_id} it {word} {format_number(times, digits=2)}-fold at {shift.t_s:g} s{beside}"
 
 
+@dataclass(frozen=True)
+class Late:
+    """Treatments of which most runs are steady only behind the warm-up.
+
+    Parameters
+    ----------
+    runs : mapping
+        Treatment → those runs.
+    judged : mapping
+        Treatment → how many of its runs MSER-5 could judge.
+    """
+
+    runs: Mapping[str, Sequence[Steadiness]]
+    judged: Mapping[str, int]
+
+    @classmethod
+    def of(cls, runs: Sequence[Steadiness]) -> Late | None:
+        """Look through runs; None where there is no such treatment."""
+        late: dict[str, list[Steadiness]] = defaultdict(list)
+        judged: dict[str, int] = defaultdict(int)
+        for run in runs:
+            if run.advised_s is not None:
+                judged[run.treatment_id] += 1
+                if run.advised_s > run.warmup_s:
+                    late[run.treatment_id].append(run)
+        many = {t: of for t, of in late.items() if 2 * len(of) > judged[t]}
+        return cls(many, judged) if many else None
+
+    @property
+    def longest_s(self) -> float:
+        """From when on all of them are steady."""
+        return max(run.advised_s or 0.0 for of in self.runs.values() for run in of)
+
+    def told(self, labels: Mapping[str, str]) -> str:
+        """Which they are, in words."""
+        return "; ".join(
+            f"{labels.get(t, t)} in {len(of)} of {self.judged[t]} runs, up to {max(r.advised_s or 0.0 for r in of):g} s"
+            for t, of in self.runs.items()
+        )
+
+
 def _warmups(labels: Mapping[str, str], runs: Sequence[Steadiness]) -> Iterator[Finding]:
     """One finding for all treatments: the warm-up has to be the same in all of them."""
-    late: dict[str, list[Steadiness]] = defaultdict(list)
-    judged: dict[str, int] = defaultdict(int)
-    for run in runs:
-        if run.advised_s is not None:
-            judged[run.treatment_id] += 1
-            if run.advised_s > run.warmup_s:
-                late[run.treatment_id].append(run)
-    many = {t: of for t, of in late.items() if 2 * len(of) > judged[t]}
-    if not many:
+    late = Late.of(runs)
+    if late is None:
         return
-    longest = max(run.advised_s or 0.0 for of in many.values() for run in of)
-    told = "; ".join(
-        f"{labels.get(t, t)} in {len(of)} of {judged[t]} runs, up to {max(r.advised_s or 0.0 for r in of):g} s"
-        for t, of in many.items()
-    )
-    declared = max(run.warmup_s for of in many.values() for run in of)
+    declared = max(run.warmup_s for of in late.runs.values() for run in of)
     yield Finding(
         "warmup_short",
         "warning",
-        f"p95 is steady only after the warm-up of {declared:g} s, by MSER-5: {told}.",
-        f"Nothing was cut. Declare `warmup: {math.ceil(longest):g}s` or more, the same for all treatments, and repeat.",
-        tuple(run.run_id for of in many.values() for run in of),
+        f"p95 is steady only after the warm-up of {declared:g} s, by MSER-5: {late.told(labels)}.",
+        f"Nothing was cut. Declare `warmup: {math.ceil(late.longest_s):g}s` or more, the same for all treatments, and "
+        "repeat; or declare `steady_state: true` in `answer`.",
+        tuple(run.run_id for of in late.runs.values() for run in of),
     )

@@ -8,7 +8,8 @@ import pandas as pd
 
 from towtank.analysis.distribution import MICROSECOND_S
 from towtank.analysis.summaries import SECOND_US, RunData
-from towtank.analysis.tables import Totals
+from towtank.analysis.tables import LatencyCounts, Totals
+from towtank.store.run_record import RunRecord
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -36,12 +37,23 @@ def run_timeseries(run: RunData) -> pd.DataFrame:
     """
     if run.counts is None or run.totals is None:
         return pd.DataFrame(columns=list(COLUMNS))
-    width = _stored_bins(run)
-    bin_us = run.record.bin_us * width
-    bin_s = bin_us * MICROSECOND_S
-    knows_goodput = "goodput" not in run.record.unknown
+    frame = latency_series(run.counts, run.record)
+    bin_us = run.record.bin_us * _stored_bins(run.counts, run.record)
+    starts = np.rint(frame["t_s"].to_numpy(dtype=float) / MICROSECOND_S).astype(np.int64)
+    due = frame["due"].to_numpy(dtype=float)
+    frame["requests_per_s"] = _due_rate(due, starts, bin_us)
+    frame["done_per_s"] = _completion_rate(run.totals, starts, bin_us)
+    frame = frame.assign(treatment_id=run.record.treatment_id, run_id=run.record.run_id)
+    return frame[list(COLUMNS)]
+
+
+def latency_series(counts: LatencyCounts, record: RunRecord) -> pd.DataFrame:
+    """Latency and goodput of the bins of one run: t_s, bin_s, p50_s, p95_s, goodput, due; see `run_timeseries`."""
+    width = _stored_bins(counts, record)
+    bin_s = record.bin_us * width * MICROSECOND_S
+    knows_goodput = "goodput" not in record.unknown
     rows = []
-    for index, latency in run.counts.by_bin(width):
+    for index, latency in counts.by_bin(width):
         rows.append(
             {
                 "t_s": index * bin_s,
@@ -51,13 +63,7 @@ def run_timeseries(run: RunData) -> pd.DataFrame:
                 "due": latency.n,
             }
         )
-    frame = pd.DataFrame(rows)
-    starts = np.rint(frame["t_s"].to_numpy(dtype=float) / MICROSECOND_S).astype(np.int64)
-    due = frame["due"].to_numpy(dtype=float)
-    frame["requests_per_s"] = _due_rate(due, starts, bin_us)
-    frame["done_per_s"] = _completion_rate(run.totals, starts, bin_us)
-    frame = frame.assign(treatment_id=run.record.treatment_id, run_id=run.record.run_id, bin_s=bin_s)
-    return frame[list(COLUMNS)]
+    return pd.DataFrame(rows, columns=["t_s", "p50_s", "p95_s", "goodput", "due"]).assign(bin_s=bin_s)
 
 
 def mean_timeseries(frame: pd.DataFrame) -> pd.DataFrame:
@@ -87,14 +93,14 @@ def mean_timeseries(frame: pd.DataFrame) -> pd.DataFrame:
     return found[list(MEAN_COLUMNS)]
 
 
-def _stored_bins(run: RunData) -> int:
+def _stored_bins(counts: LatencyCounts, record: RunRecord) -> int:
     """Stored bins that make one shown bin."""
-    if run.counts is None or not run.counts.bin.size:
+    if not counts.bin.size:
         return 1
-    bins = int(np.ptp(run.counts.bin)) + 1
-    if bins <= MOST_BINS or run.record.bin_us >= LONG_BIN_US:
+    bins = int(np.ptp(counts.bin)) + 1
+    if bins <= MOST_BINS or record.bin_us >= LONG_BIN_US:
         return 1
-    return -(-LONG_BIN_US // run.record.bin_us)
+    return -(-LONG_BIN_US // record.bin_us)
 
 
 def _completion_rate(totals: Totals, starts: Integers, bin_us: int) -> Floats:

@@ -18,6 +18,7 @@ from towtank.analysis.differences import between_samples
 from towtank.analysis.model import Comparison, Quantity
 from towtank.analysis.own_values import own_values
 from towtank.analysis.selection import counting_attempts, wanted_variables
+from towtank.analysis.steady_state import beginning_at, steady_state
 from towtank.analysis.summaries import STANDARD_VARIABLES, summarise_run
 from towtank.analysis.verdicts import goodput_guard
 from towtank.design.digest import difference
@@ -112,7 +113,9 @@ def regressions(old: Results, new: Results) -> Regressions:
         They are one folder, their designs differ (each difference is a line), or a side has no valid run.
     """
     refuse_incomparable(old, new)
-    before, after = _read(old), _read(new)
+    steady = [steady_state(results, results.plan) for results in (old, new)]
+    start_us = max((found.start_us for found in steady if found and found.start_us), default=None)
+    before, after = _read(old, start_us), _read(new, start_us)
     for results, session in ((old, before), (new, after)):
         if not session.runs:
             spoiled = sum(session.attempts.values())
@@ -146,6 +149,7 @@ def regressions(old: Results, new: Results) -> Regressions:
             *_damaged(old, new),
             *_lost(plan, before, after),
             *_mixed(before, after),
+            *_begun(start_us),
         ),
         labels={treatment.id: treatment.label for treatment in plan.treatments},
     )
@@ -171,9 +175,10 @@ def refuse_incomparable(old: Results, new: Results) -> None:
         )
 
 
-def _read(results: Results) -> _Session:
+def _read(results: Results, start_us: int | None) -> _Session:
+    """Values of a result; its measured windows begin at `start_us` where there is one."""
     plan, session = results.plan, _Session()
-    folders = results.runs("all")
+    folders = beginning_at(results.runs("all"), start_us)
     chosen = counting_attempts([folder.record for folder in folders])
     wanted = wanted_variables(plan)
     for folder in folders:
@@ -250,6 +255,14 @@ def _lost(plan: Plan, before: _Session, after: _Session) -> list[str]:
             if session.collapsed.get(treatment.id):
                 told.append(f"{where} collapsed in {session.collapsed[treatment.id]} of {runs} runs.")
     return told
+
+
+def _begun(start_us: int | None) -> list[str]:
+    if start_us is None:
+        return []
+    return [
+        f"Measured windows of both sides begin at {start_us / 1e6:g} s: p95 is steady only then, by MSER-5."
+    ]
 
 
 def _mixed(before: _Session, after: _Session) -> list[str]:

@@ -13,8 +13,9 @@ from towtank.design.answer import (
     most_blocks,
     power_of,
 )
+from towtank.design.constant_load import constant_stretches, stretch_at
 from towtank.design.designed import Designed
-from towtank.design.load_shape import may_end_in_warmup
+from towtank.design.load_shape import may_end_in_warmup, window_start_s
 from towtank.design.model import Adaptive, Answer, ExperimentSpec
 from towtank.design.operations import as_text
 from towtank.design.order import plot_key
@@ -107,6 +108,36 @@ def check_sources(root: Mapping, treatments: SequenceType[Treatment], problems: 
             f"{listing(blind)} would not be seen",
             f"leave {name!r} out",
         )
+
+
+def check_steady_state(
+    root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatment], problems: Problems
+) -> None:
+    """Refuse `steady_state` where there is none: a load that changes when it is measured, and faults."""
+    node = root.get("answer")
+    if spec.answer is None or not spec.answer.steady_state or not isinstance(node, Mapping):
+        return
+    place, path = node.key_place("steady_state"), "answer.steady_state"
+    if any(t.spec.faults for t in treatments):
+        problems.add(
+            place, path, "a fault disturbs the steady state, and what it does must not be left out",
+            "leave `faults` or `steady_state` out",
+        )  # fmt: skip
+    changing = {
+        t.spec.drive: at_s
+        for t in treatments
+        if stretch_at(
+            constant_stretches(t.spec),
+            at_s := window_start_s(workload.load for workload in t.spec.workloads.values()),
+        ) is None
+    }  # fmt: skip
+    for drive, at_s in changing.items():
+        problems.add(
+            place, path,
+            f"the load of {drive} is not known to be constant at the end of its warm-up, {format_duration(at_s)}: "
+            "there is no steady state to find",
+            "let the warm-up end behind the ramp, or leave `steady_state` out",
+        )  # fmt: skip
 
 
 def _blind_to(treatments: SequenceType[Treatment]) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -6,7 +6,7 @@ Pure arithmetic without a clock; the engine has the same pieces in its job (docs
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -206,6 +206,11 @@ def measured_s(load: AnyLoad) -> tuple[float, float]:
         else:
             before = middle
     return load.warmup, after
+
+
+def window_start_s(loads: Iterable[AnyLoad]) -> float:
+    """Where the measured window of what is driven together begins: when all of it is warm, seconds."""
+    return max((load.warmup for load in loads), default=0.0)
 
 
 def expected_arrivals(load: AnyLoad) -> float | None:

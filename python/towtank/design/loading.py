@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from towtank.design.answer import least_blocks
-from towtank.design.design_checks import check_design, check_sources, notes
+from towtank.design.design_checks import check_design, check_sources, check_steady_state, notes
 from towtank.design.designed import Outline, OutlineSpec
 from towtank.design.digest import digest
 from towtank.design.document import read_document
@@ -113,6 +113,8 @@ def _draft(path: Path, profile: str | None, overrides: dict[str, str], problems:
     if frame.sure is not None and made.outlines:
         check_design(root, frame.sure, made.outlines, problems, are_deployed=made.are_deployed)
     check_sources(root, made.treatments, problems)
+    if frame.sure is not None:
+        check_steady_state(root, frame.sure, made.treatments, problems)
     expressions = own_expressions(root.get("answer"))
     if frame.spec is None or not made.treatments or problems:
         return Draft(None, problems, made.drivable, expressions)

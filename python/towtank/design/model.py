@@ -60,7 +60,8 @@ from towtank.fields import Slug as Slug
 from towtank.fields import Whole as Whole
 from towtank.variables import Variable, own_variable, variable
 
-OwnName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+OWN_NAME = r"^[a-z][a-z0-9_]{0,62}$"
+OwnName = Annotated[str, Field(pattern=OWN_NAME)]
 """Name of a response variable that an experiment declares."""
 
 # --- what is claimed -------------------------------------------------------------------------------------
@@ -103,7 +104,12 @@ class Answer(Model):
         0.95, description="simultaneous confidence of all claims together; from 0.5, below 1"
     )
     variables: dict[OwnName, OwnVariable] = Field(
-        {}, description="response variables of the experiment's own, by name; usable in `primary` and `until`"
+        {},
+        description="response variables of the experiment's own, by name; usable in `primary`, `until` and `slo`",
+    )
+    steady_state: bool = Field(
+        default=False,
+        description="leave out what MSER-5 finds unsteady behind the warm-up, the same length of every run",
     )
     timeout_as: Whole | None = Field(
         None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from towtank.design.problems import Place, Problems
 from towtank.design.tree import Entry, Mapping, Node, Scalar
-from towtank.variables import OTHER_UNITS, variable
+from towtank.variables import OTHER_UNITS, Variable, own_variable, variable
 
 PATH = "answer.variables"
 
@@ -25,6 +25,18 @@ class Expression:
 def own_names(answer: Node | None) -> tuple[str, ...]:
     """Names that an `answer` declares."""
     return tuple(name for name, _ in _declared(answer))
+
+
+def own_described(answer: Node | None) -> dict[str, Variable]:
+    """What an `answer` declares, by name; lower is better where it does not say, which has been said to be wrong."""
+    found = {}
+    for name, entry in _declared(answer):
+        if _is_taken(name):
+            continue  # that has been said, and what there is of that name is meant elsewhere
+        better = entry.node.get("better") if isinstance(entry.node, Mapping) else None
+        higher = isinstance(better, Scalar) and better.value == "higher"
+        found[name] = own_variable(name, "higher" if higher else "lower")
+    return found
 
 
 def own_expressions(answer: Node | None) -> tuple[Expression, ...]:

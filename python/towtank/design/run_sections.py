@@ -10,6 +10,7 @@ from towtank.design.copies import check_copies
 from towtank.design.experiment_file import ObserveFile
 from towtank.design.fault_section import read_faults
 from towtank.design.model import Generator, Hook, Observe, Reset, Settle
+from towtank.design.own_variables import own_described
 from towtank.design.problems import listing, nearest, shown
 from towtank.design.slo import read_slo
 from towtank.design.tree import Mapping, Node, Scalar, Sequence
@@ -76,7 +77,8 @@ def read_generator(node: Node, path: Path, context: FileContext) -> Generator | 
 
 def read_bounds(node: Node, path: Path, context: FileContext) -> dict[str, float] | None:
     """Validate `slo`."""
-    return read_slo(node, path, context.problems, context.names("workloads"))
+    own = own_described(context.root.get("answer"))
+    return read_slo(node, path, context.problems, context.names("workloads"), own)
 
 
 def read_observe(node: Node, path: Path, context: FileContext) -> tuple[Observe, ...] | None:

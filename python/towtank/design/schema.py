@@ -14,6 +14,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from towtank.design.experiment_file import DeployFile, ExperimentFile, ObserveFile
+from towtank.design.model import OWN_NAME
 from towtank.drivers import registry as drivers
 from towtank.faults import registry as faults
 from towtank.faults.model import NONE, FaultFile
@@ -46,7 +47,8 @@ def json_schema() -> Schema:
     """
     definitions = _definitions()
     root = definitions.pop("ExperimentFile")
-    variable = {"anyOf": [{"enum": list(known_names())}, {"type": "string", "pattern": _PERCENTILE}]}
+    known: Schema = {"anyOf": [{"enum": list(known_names())}, {"type": "string", "pattern": _PERCENTILE}]}
+    variable = {"anyOf": [*known["anyOf"], {"type": "string", "pattern": OWN_NAME}]}
     definitions["Answer"]["properties"]["primary"]["items"] = variable
     definitions["Adaptive"]["properties"]["until"]["propertyNames"] = variable
     for name in ("deployments", "workloads", "fixtures", "profiles"):
@@ -65,7 +67,17 @@ def json_schema() -> Schema:
         "type": "string",
         "pattern": r"\$\{\{.*\}\}",
     }
+    _known_only(root, definitions, known)
     return {"$schema": DIALECT, "$id": IDENTITY, **root, "title": "Towtank experiment", "$defs": definitions}
+
+
+def _known_only(root: Schema, definitions: dict[str, Schema], known: Schema) -> None:
+    """Refuse names of response variables that there are not; where a file declares its own, any name may be one."""
+    declares = {"required": ["variables"]}
+    definitions["Answer"] |= {"if": {"not": declares}, "then": {"properties": {"primary": {"items": known}}}}
+    named = {"propertyNames": known}
+    root["if"] = {"not": {"required": ["answer"], "properties": {"answer": declares}}}
+    root["then"] = {"properties": {"slo": named, "repetitions": {"properties": {"until": named}}}}
 
 
 def _definitions() -> dict[str, Schema]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Container
+from collections.abc import Mapping as MappingType
 
 from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.tree import Mapping, Node, Scalar
 from towtank.design.validation import Path, joined
 from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
-from towtank.variables import known_names, variable
+from towtank.variables import NO_OWN, Variable, known_names, variable
 
 
 def _count(value: str | float) -> float:
@@ -86,9 +87,16 @@ def check_variable(  # noqa: PLR0917 - every place that names one is checked wit
 
 
 def read_slo(
-    node: Node, path: Path, problems: Problems, workloads: Container[str] = ()
+    node: Node,
+    path: Path,
+    problems: Problems,
+    workloads: Container[str] = (),
+    own: MappingType[str, Variable] = NO_OWN,
 ) -> dict[str, float] | None:
-    """Read `slo`: response variable → bound in its base unit; None when there are problems."""
+    """Read `slo`: response variable → bound in its base unit; None when there are problems.
+
+    `own` are those that the file itself declares.
+    """
     if not isinstance(node, Mapping):
         problems.add(
             node.place, joined(path), "allowed is a mapping: response variable → bound, such as p95: 300ms"
@@ -97,9 +105,9 @@ def read_slo(
     bounds: dict[str, float] = {}
     for name, entry in node.entries.items():
         here = joined((*path, name))
-        if not check_variable(name, entry.place, here, workloads, problems):
+        if not check_variable(name, entry.place, here, workloads, problems, own):
             continue
-        unit = variable(name).unit
+        unit = variable(name, own).unit
         value = entry.node.value if isinstance(entry.node, Scalar) else None
         if value is None:
             problems.add(entry.node.place, here, "allowed is one value with its unit, such as 300ms or 99.9%")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from towtank.store.run_record import RunRecord
 if TYPE_CHECKING:  # takes long to import, and `towtank sql` needs none
     import pyarrow.dataset as ds
 
+_SECOND_US = 1_000_000
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -28,10 +30,26 @@ class RunFolder:
     ----------
     layout : RunLayout
     record : RunRecord
+    later_us : int, optional
+        Where the measured window begins if that is later than what its tables were made for; see `later`.
     """
 
     layout: RunLayout
     record: RunRecord
+    later_us: int | None = None
+
+    def later(self, record: RunRecord, start_us: int) -> RunFolder:
+        """Take the same attempt with a window that begins later, which `record` says too.
+
+        Parameters
+        ----------
+        record : RunRecord
+        start_us : int
+            On an edge of a time bin and of a second: count tables know nothing finer.
+        """
+        if start_us % self.record.bin_us or start_us % _SECOND_US:
+            raise ValueError(f"{start_us} µs is no edge of a second and of bins of {self.record.bin_us} µs")
+        return replace(self, record=record, later_us=start_us)
 
     @property
     def run_id(self) -> str:
@@ -98,7 +116,8 @@ class RunFolder:
         """
         self._require(self.layout.counts)
         filters = None if variables is None else [("variable", "in", list(variables))]
-        return read_table(self.layout.counts, schemas.dictionary_encoded(schemas.COUNTS), filters)
+        table = read_table(self.layout.counts, schemas.dictionary_encoded(schemas.COUNTS), filters)
+        return self._in_later_window(table, "bin", self.record.bin_us)
 
     def fault_counts(self) -> pa.Table:
         """Exact counts of latency in bins of `count_tables.FAULT_BIN_US`; empty where no fault was planned."""
@@ -109,7 +128,17 @@ class RunFolder:
     def totals(self) -> pa.Table:
         """Exact sums; empty when no load was driven."""
         self._require(self.layout.totals)
-        return read_table(self.layout.totals, schemas.TOTALS)
+        return self._in_later_window(read_table(self.layout.totals, schemas.TOTALS), "second", _SECOND_US)
+
+    def _in_later_window(self, table: pa.Table, column: str, width_us: int) -> pa.Table:
+        """The table with what was due before a later start out of the window."""
+        if self.later_us is None:
+            return table
+        import pyarrow.compute as pc  # noqa: PLC0415 - as above
+
+        behind = pc.greater_equal(table[column], self.later_us // width_us)
+        index = table.schema.get_field_index("in_window")
+        return table.set_column(index, table.schema.field(index), pc.and_(table["in_window"], behind))
 
     def _require(self, path: Path) -> None:
         """Refuse a complete run whose requests are there and whose sums are not: it would seem to have had no load."""

@@ -249,6 +249,12 @@ SPANS = View(
     FROM {{files}} r JOIN store.files f ON r.filename = f.path""",  # noqa: S608 - fixed text
 )
 
+
+def _inside(end_us: str) -> str:
+    """Membership of a row of sums of requests due before `end_us`; the window may begin later than it was told."""
+    return f"(r.in_window AND (f.window_start_us IS NULL OR {end_us} > f.window_start_us))"
+
+
 COUNTS = View(
     "counts",
     "Exact count tables: how many requests had exactly this value. Only complete runs have them.",
@@ -264,8 +270,8 @@ COUNTS = View(
         "value": ("BIGINT", "µs, exact"),
         "count": ("BIGINT", "requests with this value; sum it when merging"),
     },
-    f"""SELECT {_RUN_SQL}, r.workload, r.step, r.outcome_class, r.in_window, r.bin, f.bin_us, r.variable, r.value,
-        r.count
+    f"""SELECT {_RUN_SQL}, r.workload, r.step, r.outcome_class,
+        {_inside("(r.bin + 1)::BIGINT * f.bin_us")} AS in_window, r.bin, f.bin_us, r.variable, r.value, r.count
     FROM {{files}} r JOIN store.files f ON r.filename = f.path""",  # noqa: S608 - fixed text
 )
 
@@ -286,8 +292,9 @@ TOTALS = View(
         "bytes_out": ("BIGINT", "sent"),
         "bytes_in": ("BIGINT", "received"),
     },
-    f"""SELECT {_RUN_SQL}, r.workload, r.step, r.outcome, r.status, r.instance, r.in_window, r.second, r.end_second,
-        r.count, r.bytes_out, r.bytes_in
+    f"""SELECT {_RUN_SQL}, r.workload, r.step, r.outcome, r.status, r.instance,
+        {_inside("(r.second + 1)::BIGINT * 1000000")} AS in_window,
+        r.second, r.end_second, r.count, r.bytes_out, r.bytes_in
     FROM {{files}} r JOIN store.files f ON r.filename = f.path""",  # noqa: S608 - fixed text
 )
 

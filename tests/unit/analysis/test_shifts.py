@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from support.plans import make_plan
-from towtank.analysis.shifts import constant_stretches, of_run, shift_findings
+from towtank.analysis.shifts import of_run, shift_findings
 from towtank.analysis.steadiness import level_changes, mser5
+from towtank.design.constant_load import constant_stretches
 from towtank.design.model import OpenLoad
 from towtank.store import schemas
 from towtank.store.run_record import RunRecord, Window
@@ -154,7 +155,7 @@ def test_steady_runs_get_no_advice():
 
 def test_constant_stretches_follow_the_load():
     [one, _] = make_plan(warmup="1s").treatments
-    assert constant_stretches(one) == ((0.0, 4.0),)
+    assert constant_stretches(one.spec) == ((0.0, 4.0),)
     load = OpenLoad.model_validate(
         {"model": "open", "stages": [{"rate": 10, "hold": "5s"}, {"rate": 50, "ramp": "2s", "hold": "3s"}]}
     )
@@ -162,4 +163,4 @@ def test_constant_stretches_follow_the_load():
     from dataclasses import replace
 
     staged = replace(one, spec=one.spec.model_copy(update={"workload": workload}))
-    assert constant_stretches(staged) == ((0.0, 5.0), (7.0, 10.0))
+    assert constant_stretches(staged.spec) == ((0.0, 5.0), (7.0, 10.0))

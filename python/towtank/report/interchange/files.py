@@ -8,7 +8,9 @@ from pathlib import Path
 
 from towtank.analysis.analyse import analyse
 from towtank.analysis.distribution import Distribution, merge
+from towtank.analysis.own_values import own_values
 from towtank.analysis.selection import counting_attempts, wanted_variables
+from towtank.analysis.steady_state import steady_folders
 from towtank.analysis.summaries import summarise_run
 from towtank.analysis.tables import LatencyCounts
 from towtank.errors import ResultsError
@@ -73,11 +75,14 @@ def write_k6_summaries(
 ) -> list[Exported]:
     """Write a summary in k6's form for each run; parameters and errors as those of `write_hgrm`."""
     slo = _objectives(results)
-    wanted = wanted_variables(results.plan)
+    plan = results.plan
+    wanted = wanted_variables(plan)
     texts = {}
     for run in _exported(results, everything=everything):
-        found = summarise_run(run, wanted=wanted).summary
-        made = k6_summary.summary(found, run.counts(), slo.get(run.record.treatment_id, {}))
+        own = own_values(results, run, plan)
+        found = summarise_run(run, wanted=wanted, own=own).summary
+        bounds = slo.get(run.record.treatment_id, {})
+        made = k6_summary.summary(found, run.counts(), bounds, plan.experiment.own)
         texts[f"{run.run_id}.json"] = (json.dumps(made, indent=2, allow_nan=False) + "\n", found.due)
     return _write("k6 summary", folder, texts, force=force)
 
@@ -121,7 +126,7 @@ def _exported(results: Results, *, everything: bool) -> list[RunFolder]:
     ResultsError
         There is none.
     """
-    complete = results.runs()
+    complete = [run for run in steady_folders(results, results.plan) if run.record.state == "complete"]
     if not complete:
         raise ResultsError(NO_RUN)
     chosen = _counting(results)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from towtank.analysis.model import ExperimentAnalysis, RunSummary
 from towtank.analysis.slo import holds
 from towtank.report import values
-from towtank.variables import variable
+from towtank.variables import Variable, variable
 
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -37,7 +37,7 @@ def render(analysis: ExperimentAnalysis, slo: Mapping[str, Mapping[str, float]])
         suite = ET.SubElement(root, "testsuite", name=xml_text(f"{experiment}.{treatment.label}"))
         for run in runs:
             for name, bound in bounds.items():
-                _case(suite, run, name, bound)
+                _case(suite, run, variable(name, analysis.own), bound)
         sum_up(suite)
     sum_up(root)
     return document(root)
@@ -49,8 +49,8 @@ def document(root: ET.Element) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(suite: ET.Element, run: RunSummary, name: str, bound: float) -> None:
-    described, quantity = variable(name), run.values[name]
+def _case(suite: ET.Element, run: RunSummary, described: Variable, bound: float) -> None:
+    quantity = run.values[described.name]
     sign = "≤" if described.lower_is_better else "≥"
     objective = f"{described.title} {sign} {values.show(described, bound)}"
     case = ET.SubElement(

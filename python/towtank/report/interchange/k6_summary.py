@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from towtank.analysis.distribution import Distribution
 from towtank.analysis.model import RunSummary
 from towtank.analysis.slo import holds
-from towtank.variables import variable
+from towtank.variables import NO_OWN, Variable, variable
 
 TREND_STATS = ("avg", "min", "med", "max", "p(90)", "p(95)", "p(99)")
 _PERCENTILES = {"min": 0.0, "med": 50.0, "max": 100.0, "p(90)": 90.0, "p(95)": 95.0, "p(99)": 99.0}
@@ -23,7 +23,9 @@ _TRENDS = {"total": "http_req_duration", "ttfb": "http_req_waiting", "connect": 
 """Variable of the count tables → k6's nearest metric; docs/doors.md says where they differ."""
 
 
-def summary(run: RunSummary, counts: pa.Table, slo: Mapping[str, float]) -> dict[str, Any]:
+def summary(
+    run: RunSummary, counts: pa.Table, slo: Mapping[str, float], own: Mapping[str, Variable] = NO_OWN
+) -> dict[str, Any]:
     """Make the summary of one run over its measured window.
 
     Parameters
@@ -33,6 +35,8 @@ def summary(run: RunSummary, counts: pa.Table, slo: Mapping[str, float]) -> dict
         Its count tables.
     slo : mapping
         Response variable → bound in its base unit; each is a threshold of a gauge ``towtank_<variable>``.
+    own : mapping, optional
+        Response variables that the experiment declares.
     """
     metrics: dict[str, Any] = {}
     for name, metric in _TRENDS.items():
@@ -51,7 +55,7 @@ def summary(run: RunSummary, counts: pa.Table, slo: Mapping[str, float]) -> dict
         if rate is not None:
             metrics[theirs] = _counter(round(rate * run.window_s), run.window_s) | {"contains": "data"}
     for name, bound in slo.items():
-        metrics[f"towtank_{name}"] = _gauge(run, name, bound)
+        metrics[f"towtank_{name}"] = _gauge(run, variable(name, own), bound)
     return {
         "root_group": {"name": "", "path": "", "id": "", "groups": [], "checks": []},
         "options": {"summaryTrendStats": list(TREND_STATS), "summaryTimeUnit": "ms", "noColor": True},
@@ -79,9 +83,9 @@ def _counter(count: int, window_s: float) -> dict[str, Any]:
     return {"type": "counter", "contains": "default", "values": {"count": count, "rate": rate}}
 
 
-def _gauge(run: RunSummary, name: str, bound: float) -> dict[str, Any]:
+def _gauge(run: RunSummary, described: Variable, bound: float) -> dict[str, Any]:
     """An objective; a percentile that falls among failures has no value, and is missed."""
-    described, quantity = variable(name), run.values[name]
+    quantity = run.values[described.name]
     sign = "<=" if described.lower_is_better else ">="
     value = None if quantity.above else quantity.value
     return {

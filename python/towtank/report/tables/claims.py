@@ -127,7 +127,7 @@ def service_levels(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     rows = []
     estimates = {t.treatment_id: t.estimates for t in analysis.treatments}
     for record in analysis.slo.to_dict(orient="records"):
-        var, named = known(str(record["variable"])), names[str(record["treatment_id"])]
+        var, named = names.variable(str(record["variable"])), names[str(record["treatment_id"])]
         held, reason = record["held"], str(record.get("reason") or "it was not measured")
         if held is None or pd.isna(held):
             word = Cell("unknown", tone="unsure", note=clean(reason))

@@ -1,0 +1,174 @@
+"""`steady_state`: the unsteady beginning is left out of every run alike, exactly, and what was left out is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from support.make_results import Step, TreatmentModel, make_results
+from towtank.analysis import analyse
+from towtank.analysis.planning import pilot_values
+from towtank.analysis.steady_state import steady_findings, steady_folders, steady_state
+from towtank.analysis.versions import regressions
+from towtank.design.model import Answer
+from towtank.report.interchange.files import write_hgrm
+from towtank.store import Results
+
+OWN = {
+    "due_requests": {"sql": "select count(*) from requests where in_window", "better": "higher"},
+    "due_counts": {"sql": "select sum(count) from counts where in_window and variable = 'latency'", "better": "higher"},
+    "due_totals": {"sql": "select sum(count) from totals where in_window", "better": "higher"},
+    "first_s": {"sql": "select min(scheduled_us) / 1e6 from requests where in_window", "better": "lower"},
+}  # fmt: skip
+SLOW = {"cold": TreatmentModel(slow_start=9.0), "warm": TreatmentModel()}
+
+
+def made(path, treatments=SLOW, *, steady=True, seed=7, **more):
+    answer = Answer(primary=("median",), baseline="warm", steady_state=steady, variables=OWN)
+    options = {"blocks": 3, "duration_s": 60.0, "rate_per_s": 20.0, "warmup_s": 1.0, "sample_hz": 0.5,
+               "steps": (Step("list"),), "block_sd": 0.01}  # fmt: skip
+    return make_results(path, treatments=treatments, answer=answer, seed=seed, **{**options, **more})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("steady") / "results", slo={"first_s": 1.5})
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    return Results.open(folder)
+
+
+@pytest.fixture(scope="module")
+def found(results):
+    return analyse(results)
+
+
+@pytest.fixture(scope="module")
+def start_s(results):
+    return steady_state(results, results.plan).start_us / 1e6
+
+
+def test_every_run_begins_when_the_slow_treatment_is_steady(found, start_s):
+    assert 3 <= start_s <= 20
+    assert start_s == int(start_s)
+    for run in found.runs:
+        assert run.window_s == 60 - start_s
+        assert run.due == 20 * (60 - start_s)
+        assert run.values["throughput"].value == pytest.approx(20, rel=0.02)
+
+
+def test_requests_counts_totals_and_sql_agree(found):
+    for run in found.runs:
+        values = {name: run.values[name].value for name in OWN}
+        assert values["due_requests"] == values["due_counts"] == values["due_totals"] == run.due
+
+
+def test_the_beginning_no_longer_bends_what_is_measured(found, results, start_s):
+    for folder in results.runs("all"):
+        table = folder.requests().to_table()
+        due = np.asarray(table["scheduled_us"]) / 1e6
+        total = np.asarray(table["ttfb_us"]) + np.asarray(table["after_ttfb_us"])
+        latency = (total + np.asarray(table["lag_us"]) + np.asarray(table["wait_us"])) / 1e6
+        run = next(run for run in found.runs if run.run_id == folder.run_id)
+        inside = (due >= start_s) & (due < 60)
+        assert run.values["median"].value == pytest.approx(np.percentile(latency[inside], 50), rel=1e-9)
+
+
+def test_what_was_left_out_is_told(found, start_s):
+    [told] = [f for f in found.findings if f.name == "steady_state"]
+    assert told.severity == "info"
+    assert f"begin at {start_s:g} s" in told.message
+    assert "cold in 3 of 3 runs" in told.message
+    assert f"{round(6 * 20 * (start_s - 1)):,} requests" in told.message
+    assert not [f for f in found.findings if f.name == "warmup_short"]
+
+
+def test_bounds_and_own_variables_are_of_the_later_window(found, start_s):
+    table = found.slo.set_index("treatment_id")
+    assert set(table["variable"]) == {"first_s"}
+    assert not table["held"].any()  # 1.5 s would have held from the declared warm-up on
+    assert table["worst"].to_list() == pytest.approx([start_s, start_s], abs=0.06)
+
+
+def test_other_readers_of_runs_see_the_same(results, start_s, tmp_path):
+    values = pilot_values(results.plan, results, ("requests",))
+    assert {q.value for of in values["requests"].values() for q in of.values()} == {20 * (60 - start_s)}
+    assert {e.rows for e in write_hgrm(results, tmp_path / "hgrm")} >= {20 * (60 - start_s)}
+
+
+def test_logged_bytes_have_no_value_then(folder, tmp_path):
+    copy = tmp_path / "logged"
+    shutil.copytree(folder, copy)
+    for path in copy.glob("runs/*/run.json"):
+        record = json.loads(path.read_text("utf-8"))
+        record["logs"] = [{"instance": "a", "bytes": 900, "bytes_in_window": 800}]
+        path.write_text(json.dumps(record), "utf-8")
+    found = analyse(Results.open(copy))
+    for run in found.runs:
+        assert run.values["bytes_logged"].value is None
+        assert "steady_state" in run.values["bytes_logged"].reason
+
+
+def test_nothing_is_left_out_of_what_is_steady(tmp_path):
+    folder = made(tmp_path / "results", {"one": TreatmentModel(), "warm": TreatmentModel()}, blocks=2)
+    found = analyse(Results.open(folder))
+    [told] = [f for f in found.findings if f.name == "steady_state"]
+    assert "left nothing out" in told.message
+    assert {run.window_s for run in found.runs} == {59.0}
+
+
+def test_without_the_key_the_advice_is_only_told(folder, results):
+    plan = results.plan
+    answer = plan.experiment.answer.model_copy(update={"steady_state": False})
+    without = replace(plan, experiment=plan.experiment.model_copy(update={"answer": answer}))
+    assert steady_state(results, without) is None
+    assert [f.record.window.start_us for f in steady_folders(results, without)] == [1_000_000] * 6
+    other = Results.open(folder)
+    other.__dict__["plan"] = without
+    found = analyse(other)
+    [told] = [f for f in found.findings if f.name == "warmup_short"]
+    assert "steady_state: true" in told.advice
+
+
+def test_short_runs_are_not_judged_and_that_is_told(tmp_path):
+    found = analyse(Results.open(made(tmp_path / "results", duration_s=8.0, blocks=2)))
+    [told] = [f for f in found.findings if f.name == "steady_state_unknown"]
+    assert "none of 4 runs" in told.message
+    assert {run.window_s for run in found.runs} == {7.0}
+
+
+def test_failures_at_the_beginning_are_not_hidden(folder, tmp_path):
+    """A start that fails is told as a warning, since the numbers no longer show it."""
+    copy = tmp_path / "failing"
+    shutil.copytree(folder, copy)
+    for path in copy.glob("runs/*cold*/counts.parquet"):
+        table = pq.read_table(path)
+        early = pc.less(table["bin"], 3)
+        other = pc.if_else(early, "error", table["outcome_class"].cast(pa.string()))
+        at = table.schema.get_field_index("outcome_class")
+        # the p95 of the first bins falls among failures now, so judge by the runs of the other folder
+        pq.write_table(table.set_column(at, "outcome_class", other), path)
+    judged, failing = Results.open(folder), Results.open(copy)
+    found = steady_state(judged, judged.plan)
+    [told] = steady_findings(found, failing.runs("all"), {})
+    assert told.severity == "warning"
+    assert "0.00% of the rest" in told.message
+
+
+def test_two_sessions_begin_at_the_same_time(results, tmp_path, start_s):
+    slower = Results.open(made(tmp_path / "new", {**SLOW, "cold": TreatmentModel(slow_start=30.0)}, seed=8))
+    later_s = steady_state(slower, slower.plan).start_us / 1e6
+    assert later_s > start_s
+    found = regressions(results, slower)
+    assert any(f"both sides begin at {later_s:g} s" in note for note in found.notes)
+    claim = next(c for c in found.claims if c.treatment_id == "cold")
+    assert claim.estimate == pytest.approx(1, abs=0.1)
