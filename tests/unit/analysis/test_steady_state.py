@@ -20,6 +20,7 @@ from towtank.analysis.versions import regressions
 from towtank.design.model import Answer
 from towtank.report.interchange.files import write_hgrm
 from towtank.store import Results
+from towtank.store.derived import DerivedRuns
 
 OWN = {
     "due_requests": {"sql": "select count(*) from requests where in_window", "better": "higher"},
@@ -126,17 +127,30 @@ def test_nothing_is_left_out_of_what_is_steady(tmp_path):
     assert {run.window_s for run in found.runs} == {59.0}
 
 
-def test_without_the_key_the_advice_is_only_told(folder, results):
+@pytest.fixture(scope="module")
+def unasked(folder, results):
+    """The same results, as if their file had not asked for a steady state."""
     plan = results.plan
     answer = plan.experiment.answer.model_copy(update={"steady_state": False})
-    without = replace(plan, experiment=plan.experiment.model_copy(update={"answer": answer}))
-    assert steady_state(results, without) is None
-    assert [f.record.window.start_us for f in steady_folders(results, without)] == [1_000_000] * 6
     other = Results.open(folder)
-    other.__dict__["plan"] = without
-    found = analyse(other)
-    [told] = [f for f in found.findings if f.name == "warmup_short"]
+    other.__dict__["plan"] = replace(plan, experiment=plan.experiment.model_copy(update={"answer": answer}))
+    return other
+
+
+def test_without_the_key_the_advice_is_only_told(unasked):
+    assert steady_state(unasked, unasked.plan) is None
+    starts = [f.record.window.start_us for f in steady_folders(unasked, unasked.plan)]
+    assert starts == [1_000_000] * 6
+    [told] = [f for f in analyse(unasked).findings if f.name == "warmup_short"]
     assert "steady_state: true" in told.advice
+
+
+def test_what_was_kept_of_runs_is_read_again_where_windows_move(unasked, results, start_s, tmp_path):
+    derived = DerivedRuns(tmp_path, made_by="test")
+    assert {run.window_s for run in analyse(unasked, derived=derived).runs} == {59.0}
+    assert {run.window_s for run in analyse(results, derived=derived).runs} == {60 - start_s}
+    assert {run.window_s for run in analyse(results, derived=derived).runs} == {60 - start_s}
+    assert len(derived.found) == 6
 
 
 def test_short_runs_are_not_judged_and_that_is_told(tmp_path):
