@@ -4,13 +4,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from support import cli, small_study
 from towtank.store import Results
 
 ROOT = Path(__file__).parents[2]
@@ -43,16 +43,8 @@ def study(folder, *, driver="k6", program=None, duration="2s", script="shop.js",
     return folder / "experiment.yaml"
 
 
-def towtank(*arguments, how="ok", wait=True):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "towtank.cli.main", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "FAKE_K6": how},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    if not wait:
-        return process
-    out, err = process.communicate(timeout=100)
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+def towtank(*arguments, how="ok"):
+    return cli.towtank(*arguments, timeout=100, FAKE_K6=how)
 
 
 def only_run(experiment, *, complete=True):
@@ -201,7 +193,7 @@ def gone(pids, within_s=15.0):
 @pytest.mark.parametrize("order", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_of_the_tool_outlives_towtank(tmp_path, order):
     experiment = study(tmp_path / "s", duration="300s")
-    process = towtank("run", experiment, "--plain", how="hangs", wait=False)
+    process = small_study.start("run", experiment, "--plain", FAKE_K6="hangs")
     pids = hanging(experiment, process)
     assert not gone(pids, within_s=0.2)
     process.send_signal(order)

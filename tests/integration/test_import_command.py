@@ -1,21 +1,12 @@
 """`towtank import` from the command line: what it prints, its exit codes, and what follows."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "python"
+from support.cli import towtank
+
 DATA = Path(__file__).parents[1] / "data" / "imports"
-
-
-def towtank(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "towtank.cli.main", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)}, cwd=cwd, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
 
 
 def test_import_then_report_sql_and_export(tmp_path):

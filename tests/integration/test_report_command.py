@@ -1,16 +1,10 @@
 """`towtank report` on result folders that went through the real store and the real analysis."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from support import cli
 from support.make_results import SPIKE, TreatmentModel, make_results
 from towtank import report
-
-PYTHON = Path(__file__).parents[2] / "python"
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +21,7 @@ def results(tmp_path_factory):
 
 
 def towtank(*words):
-    environment = {**os.environ, "PYTHONPATH": str(PYTHON), "COLUMNS": "100", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "towtank.cli.main", "report", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=110)
+    return cli.towtank("report", *words, timeout=110, COLUMNS="100", NO_COLOR="1")
 
 
 def test_the_default_writes_both_forms_and_prints_the_tables(results):

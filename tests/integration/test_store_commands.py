@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cli import towtank
 from support.make_results import TreatmentModel, make_results
 
 SOURCE = Path(__file__).parents[2] / "python"
@@ -34,17 +35,6 @@ def study(tmp_path_factory) -> Path:
         folder / "results" / "shop", treatments=treatments, blocks=2, duration_s=2, experiment="shop"
     )
     return folder
-
-
-def towtank(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "towtank.cli.main", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def test_a_table_from_the_experiment_file(study):

@@ -11,6 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.cli import towtank
+
+__all__ = ["towtank"]  # what most tests of a study begin with
+
 ROOT = Path(__file__).resolve().parents[2]
 HTTP_APP = Path(__file__).with_name("http_app.py")
 
@@ -61,13 +65,6 @@ def command(*words: object) -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """The environment that it needs from a source checkout."""
     return {**os.environ, "PYTHONPATH": str(ROOT / "python"), **more}
-
-
-def towtank(*words: object, timeout: float = 120, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run towtank to its end."""
-    return subprocess.run(
-        command(*words), capture_output=True, text=True, check=False, env=environment(**more), timeout=timeout
-    )
 
 
 def start(*words: object, **more: str) -> subprocess.Popen[str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.cli import towtank
 from support.plans import make_plan
 from towtank.cli.plan import _decision
 from towtank.design import json_schema
@@ -34,19 +32,6 @@ def engine(tmp_path):
     path.write_text(ENGINE, encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
-
-
-def towtank(*words, **environment):
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}
-    code = "from towtank.cli.main import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=env,
-        timeout=60,
-    )
 
 
 def test_plan_says_what_would_happen(engine):
