@@ -103,7 +103,16 @@ def join(group: str) -> None:
 
 
 def members() -> set[int]:
-    """Every process in the testbed's groups, pods included."""
+    """Every process in the testbed's groups, pods included, that this one could end."""
+    return _processes() - {0, os.getpid()}
+
+
+def inhabited() -> bool:
+    """Whether any process is in the testbed's groups, those of other pid namespaces (read as 0) included."""
+    return bool(_processes())
+
+
+def _processes() -> set[int]:
     found: set[int] = set()
     for hierarchy in hierarchies():
         for folder, _, _ in os.walk(hierarchy.tree):
@@ -111,7 +120,7 @@ def members() -> set[int]:
                 found |= {int(word) for word in (Path(folder) / "cgroup.procs").read_text("utf-8").split()}
             except OSError:
                 continue  # the group ended while it was read
-    return found - {0, os.getpid()}
+    return found
 
 
 def end_members(timeout_s: float = 20) -> None:
@@ -140,6 +149,11 @@ def end_members(timeout_s: float = 20) -> None:
 def exist() -> list[Path]:
     """The testbed's trees that exist on this machine."""
     return [hierarchy.tree for hierarchy in hierarchies() if hierarchy.tree.exists()]
+
+
+def identities() -> dict[str, int]:
+    """The testbed's trees with what tells them from others in the same places, before or after: their inode numbers."""
+    return {str(tree): tree.stat().st_ino for tree in exist()}
 
 
 def remove(timeout_s: float = 20) -> None:

@@ -64,7 +64,7 @@ def up(folders: Folders, wanted: Options | None, say: Say) -> None:
             _take_down(folders, record)
             record = None
         if record is None:
-            _check_the_way(folders)
+            _check_the_way(folders, say)
             record = _lay_ground(folders, options)
         elif record.options != options:
             raise InTheWayError(
@@ -118,14 +118,20 @@ def _whole(record: Record) -> bool:
     return record.of_this_boot and record.ground and held
 
 
-def _check_the_way(folders: Folders) -> None:
+def _check_the_way(folders: Folders, say: Say) -> None:
+    """Refuse what another testbed lives in; control groups that one left behind when it was killed are removed."""
     existing = cgroups.exist()
-    if existing:
+    if existing and cgroups.inhabited():
         raise InTheWayError(
-            f"the control group {existing[0]} exists and {folders.record} knows nothing of it. Is a testbed of another "
-            "folder up (TOWTANK_TESTBED)? If not, remove it with rmdir, innermost group first"
+            f"processes run in the control group {existing[0]} and {folders.record} knows nothing of them. A testbed "
+            "of another folder is up: end it from there, or use it (TOWTANK_TESTBED=<folder>/.testbed)"
         )
     network.check()
+    if existing:
+        say(
+            f"removing {existing[0]} and its like, which a testbed left that was killed: no process is in them"
+        )
+        cgroups.remove()
 
 
 def _lay_ground(folders: Folders, options: Options) -> Record:
@@ -134,6 +140,9 @@ def _lay_ground(folders: Folders, options: Options) -> Record:
     shutil.rmtree(folders.logs, ignore_errors=True)
     record = Record.new(folders.record, options)
     try:
+        cgroups.create("")
+        record.trees = cgroups.identities()
+        record.save()
         certificates.make(folders, options)
         first = None
         for node in options.all_nodes():
@@ -240,8 +249,13 @@ def _dead(folders: Folders, record: Record) -> str:
 
 
 def _take_down(folders: Folders, record: Record) -> None:
-    """End processes, then remove groups, network and files; what is gone already is no error."""
-    if record.of_this_boot:
+    """End processes, then remove groups, network and files; what is gone already is no error.
+
+    When this testbed was killed, one of another folder may stand in its place: that is left alone.
+    """
+    if record.of_this_boot and (
+        not cgroups.inhabited() or record.trees.items() & cgroups.identities().items()
+    ):
         for process in reversed(record.processes.values()):
             if process.name == "init":  # the kernel ends everything in its pid namespace with it
                 process.end()

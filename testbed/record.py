@@ -82,6 +82,9 @@ class Record:
         What this start was asked for.
     boot_id : str
         Of the boot it was made in: after another boot only files are left.
+    trees : dict of str to int
+        Which control groups are its own (`cgroups.identities`): once this testbed was killed, one of another folder may
+        stand in its place.
     ground : bool
         Whether namespaces and networks of all nodes are whole.
     complete : bool
@@ -93,6 +96,7 @@ class Record:
     path: Path
     options: Options
     boot_id: str
+    trees: dict[str, int] = field(default_factory=dict)
     ground: bool = False
     complete: bool = False
     processes: dict[str, Process] = field(default_factory=dict)
@@ -117,7 +121,13 @@ class Record:
             ) from broken
         processes = {key: Process(**value) for key, value in kept["processes"].items()}
         return cls(
-            path, Options(**kept["options"]), kept["boot_id"], kept["ground"], kept["complete"], processes
+            path,
+            Options(**kept["options"]),
+            kept["boot_id"],
+            kept["trees"],
+            kept["ground"],
+            kept["complete"],
+            processes,
         )
 
     @property
@@ -146,6 +156,7 @@ class Record:
         kept = {
             "options": self.options.as_dict(),
             "boot_id": self.boot_id,
+            "trees": self.trees,
             "ground": self.ground,
             "complete": self.complete,
             "processes": {key: asdict(process) for key, process in self.processes.items()},

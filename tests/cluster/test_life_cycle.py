@@ -170,6 +170,34 @@ def test_killed_on_the_way_down_it_goes_down_the_second_time(down_first):
         assert after[what] == value, what
 
 
+def test_groups_of_a_killed_testbed_are_taken_over_and_those_of_a_living_one_are_not(
+    down_first, tmp_path, monkeypatch
+):
+    """Of three folders' testbeds the first is killed, the second stands in its place, the third comes too late."""
+    must("up")
+    killed = Record.load(Folders.from_environment().record)
+    init = killed.get("node1", "init")
+    os.kill(init.pid, signal.SIGKILL)
+    eventually(lambda: not cgroups.inhabited(), 30, "all of its processes have ended")
+    subprocess.run(["ip", "link", "delete", HOST_LINK], check=False)
+    built = Folders.from_environment()
+    second = tmp_path / "second"
+    second.mkdir()
+    for part in (built.programs, built.images):
+        (second / part.name).symlink_to(part)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TOWTANK_TESTBED", str(second))
+        assert "which a testbed left that was killed" in must("up")
+    must("down")  # of the first: its record names groups that are no longer there
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TOWTANK_TESTBED", str(second))
+        try:
+            assert run_testbed("status").returncode == 0
+        finally:
+            must("down")
+    assert not cgroups.exist()
+
+
 def test_a_component_can_be_restarted_by_name(down_first):
     must("up")
     record = Folders.from_environment().record
@@ -223,13 +251,19 @@ def test_up_refuses_and_names_what_is_in_its_way(down_first, plant, undo, named)
         subprocess.run(undo, check=True)
 
 
-def test_up_refuses_a_group_that_is_not_its_own(down_first):
-    group = cgroups.hierarchies()[0].tree
+def test_up_refuses_a_group_in_which_somebody_else_lives(down_first):
+    group = next(h.tree for h in cgroups.hierarchies() if h.version == 2 or "memory" in h.options)
     group.mkdir()
+    somebody = subprocess.Popen(["sleep", "600"])
     try:
+        (group / "cgroup.procs").write_text(str(somebody.pid), "utf-8")
         refused = run_testbed("up")
         assert refused.returncode == 1
         assert str(group) in refused.stderr
-        assert group.exists()
+        assert somebody.poll() is None
+        must("down")  # there is no record, so it is none of its business
+        assert somebody.poll() is None
     finally:
+        somebody.kill()
+        somebody.wait()
         group.rmdir()
