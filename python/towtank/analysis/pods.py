@@ -229,7 +229,8 @@ def _pod_start(pods: Pods) -> Quantity:
 def _scale_up(pods: Pods, rises_us: Sequence[int]) -> Quantity:
     """Mean time from a rise of the load to the first pod that was created after it and became ready.
 
-    A pod belongs to the last rise before it was created.
+    A pod belongs to the last rise before it was created. One that takes the place of another is no new one: since the rise,
+    more pods must have been wanted than at it.
     """
     if not rises_us:
         return Quantity(None, reason="it is not known when the intended load rises")
@@ -239,7 +240,7 @@ def _scale_up(pods: Pods, rises_us: Sequence[int]) -> Quantity:
         if "created" not in steps or "ready" not in steps:
             continue
         rise = bisect_left(rises_us, steps["created"]) - 1
-        if rise >= 0:
+        if rise >= 0 and _more_wanted(pods, rises_us[rise], steps["ready"]):
             unsure += [pod] if _is_unsure(pods, pod) else []
             took = steps["ready"] - rises_us[rise]
             first[rise] = min(took, first.get(rise, took))
@@ -248,6 +249,16 @@ def _scale_up(pods: Pods, rises_us: Sequence[int]) -> Quantity:
     if not first:
         return Quantity(None, reason="no rise of the load brought a new pod")
     return Quantity(sum(first.values()) / len(first) * MICROSECOND_S)
+
+
+def _more_wanted(pods: Pods, since_us: int, until_us: int) -> bool:
+    """Whether more pods were wanted in a time than when it began; yes where that was not counted."""
+    wanted = pods.counts[pods.counts["metric"] == "pods_desired"]
+    before = wanted[wanted["t_us"] <= since_us]
+    inside = wanted[wanted["t_us"].between(since_us, until_us, inclusive="right")]
+    if before.empty or inside.empty:
+        return True
+    return bool(inside["value"].max() > before.loc[before["t_us"].idxmax(), "value"])
 
 
 def _born(pods: Pods, *, under_load: bool) -> list[str]:

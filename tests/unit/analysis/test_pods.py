@@ -78,6 +78,18 @@ def test_the_first_new_pod_after_each_rise_counts():
     assert "not known when" in values(events=events, rises_s=())["scale_up"].reason
 
 
+def test_a_pod_that_takes_the_place_of_another_is_no_scaling():
+    """Load rises at 0 s; 2 pods are wanted all the time, and one that was killed at 4 s is replaced."""
+    events = life("again", created=4, ready=5)
+    same = [*counted(-1, desired=2), *counted(2, desired=2), *counted(5, desired=2)]
+    more = [*counted(-1, desired=2), *counted(2, desired=2), *counted(4.5, desired=3)]
+    assert (
+        values(events=events, samples=same, rises_s=(0.0,))["scale_up"].reason
+        == "no rise of the load brought a new pod"
+    )
+    assert values(events=events, samples=more, rises_s=(0.0,))["scale_up"].value == pytest.approx(5.0)
+
+
 def told(uid, **steps):
     """Events of one StatefulSet pod: when the message came, and what the object says, both in s."""
     return [
