@@ -17,7 +17,9 @@ from testbed import closure, components, images
 from testbed.settings import REGISTRY, Folders
 
 from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
+from support.cluster_app import SUPPORT
 from towtank.load import find_engine
+from towtank.platforms.base import DeployContext
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +61,18 @@ def engine_image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     if named is None and not cluster.is_testbed:
         pytest.skip("TOWTANK_TEST_ENGINE_IMAGE is not set: an image of the engine that this cluster can pull")
     return named or str(request.getfixturevalue("pushed_engine"))
+
+
+@pytest.fixture
+def context(cluster: Cluster, tmp_path: Path) -> Iterator[DeployContext]:
+    """What a deployment of this test alone is made with; nothing that bears its mark is left."""
+    token = f"tt-test-{secrets.token_hex(4)}"
+    yield DeployContext(
+        "shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="cluster tests"
+    )
+    chosen = f"towtank.dev/token in ({token}, {token}-faults)"
+    for kind in ("namespaces", "pods", "daemonsets", "secrets"):
+        assert cluster.get(kind, "--all-namespaces", "--selector", chosen)["items"] == [], kind
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import threading
 import time
@@ -15,15 +14,13 @@ from typing import Any
 
 import httpx
 import pytest
-from testbed import closure, components, images
 from testbed.settings import REGISTRY
 
 from support.cluster import Cluster, eventually
-from support.cluster_app import SUPPORT, config_for, deployed, patched
+from support.cluster_app import config_for, deployed, patched
 from support.helpers import DeclaredHelpers
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
-from towtank.load import find_engine
 from towtank.platforms.base import DeployContext
 from towtank.telemetry.agent.source import AgentSource
 from towtank.telemetry.base import Event, ObserveContext
@@ -32,29 +29,6 @@ from towtank.telemetry.sampler import Observation, Sampler
 pytestmark = pytest.mark.cluster
 KINDS = ("namespaces", "daemonsets", "pods", "secrets", "leases.coordination.k8s.io")
 INTERVAL_S = 0.5
-
-
-@pytest.fixture(scope="module")
-def pushed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The engine of this checkout, where the testbed's registry has it."""
-    recipe = closure.load_engine(find_engine(), secrets.token_hex(4))
-    images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
-    return f"{REGISTRY}/{recipe.name}"
-
-
-@pytest.fixture
-def image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
-    given = os.environ.get("TOWTANK_TEST_ENGINE_IMAGE")
-    if given is None and not cluster.is_testbed:
-        pytest.skip("TOWTANK_TEST_ENGINE_IMAGE is not set: an image of the engine that this cluster can pull")
-    return given or request.getfixturevalue("pushed")
-
-
-@pytest.fixture
-def context(cluster: Cluster, tmp_path: Path) -> Iterator[DeployContext]:
-    token = f"tt-app-{secrets.token_hex(4)}"
-    yield DeployContext("shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="agents")
-    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
 
 
 class Watching:
@@ -130,12 +104,12 @@ def burning_on(url: str) -> Iterator[None]:
 
 
 def test_every_node_is_seen_and_starts_are_exact(
-    cluster: Cluster, context: DeployContext, image: str, tmp_path: Path
+    cluster: Cluster, context: DeployContext, engine_image: str, tmp_path: Path
 ) -> None:
     """One run for all of it: a pod that burns 0.2 cores, pods that are added, what agents cost, what is left."""
     limits = {"requests": {"cpu": "100m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
     with deployed(config_for(cluster, patches=[patched(resources=limits)]), context) as deployment:
-        watching = Watching(deployment, image, tmp_path)
+        watching = Watching(deployment, engine_image, tmp_path)
         (burning,) = deployment.describe()["pods"]
         url = deployment.targets["app"].instances[0].url
         with burning_on(url):
@@ -184,10 +158,10 @@ def check_starts(watching: Watching, seen: Observation, told: list[dict[str, Any
 
 
 def test_a_lost_agent_is_a_gap_and_its_successor_goes_on(
-    cluster: Cluster, context: DeployContext, image: str, tmp_path: Path
+    cluster: Cluster, context: DeployContext, engine_image: str, tmp_path: Path
 ) -> None:
     with deployed(config_for(cluster), context) as deployment:
-        watching = Watching(deployment, image, tmp_path)
+        watching = Watching(deployment, engine_image, tmp_path)
         time.sleep(1.5)
         selector = ("--selector", f"towtank.dev/token={watching.token}")
         victim = cluster.get("pods", "--all-namespaces", *selector)["items"][0]

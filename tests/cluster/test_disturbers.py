@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import httpx
 import pytest
 
 from support import small_study as study
-from support.cluster_app import SUPPORT, config_for, deployed
+from support.cluster_app import SUPPORT, config_for, deployed, wait_for
 from towtank.errors import PlatformError
 from towtank.faults.disk import NAME
 from towtank.platforms.base import DeployContext, Filling
@@ -67,17 +66,6 @@ settle: {{timeout: 60s, until: {{replicas: baseline}}}}
 
 
 @pytest.fixture
-def context(cluster: Any, tmp_path: Path) -> Iterator[DeployContext]:
-    token = f"tt-test-{secrets.token_hex(4)}"
-    yield DeployContext(
-        "shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="fault tests"
-    )
-    chosen = f"towtank.dev/token in ({token}, {token}-faults)"
-    for kind in ("namespaces", "pods", "daemonsets", "secrets"):
-        assert cluster.get(kind, "--all-namespaces", "--selector", chosen)["items"] == [], kind
-
-
-@pytest.fixture
 def deployment(cluster: Any, context: DeployContext, engine_image: str) -> Iterator[KubernetesDeployment]:
     config = config_for(cluster, disturber={"image": engine_image}, patches=[VOLUME])
     with deployed(config, context) as made:
@@ -91,14 +79,6 @@ def answers(deployment: KubernetesDeployment, timeout_s: float = 20.0) -> bool:
         return httpx.get(f"{instance.url}/healthz", trust_env=False, timeout=timeout_s).is_success
     except httpx.HTTPError:
         return False
-
-
-def eventually(holds: Callable[[], Any], within_s: float = 60.0) -> Any:
-    until = time.monotonic() + within_s
-    while not (found := holds()):
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    return found
 
 
 def pids_of(pod: dict[str, Any]) -> list[int]:
@@ -177,7 +157,7 @@ def cpu_is_taken(deployment: KubernetesDeployment, name: str) -> None:
         deployment.limit_cpu(name, 0.05, lasts_s=60)
     undo()
     if pids:
-        eventually(lambda: burnt_share() > 0.2)
+        wait_for(lambda: burnt_share() > 0.2)
 
 
 def test_a_node_is_cut_off_for_its_time(deployment: KubernetesDeployment) -> None:
@@ -188,7 +168,7 @@ def test_a_node_is_cut_off_for_its_time(deployment: KubernetesDeployment) -> Non
     assert not answers(deployment, timeout_s=1.0)
     undo()
     assert time.monotonic() - begun >= 3.0
-    assert eventually(lambda: answers(deployment, timeout_s=5.0))
+    assert wait_for(lambda: answers(deployment, timeout_s=5.0))
 
 
 def test_where_pod_security_forbids_them_the_server_says_so(
@@ -214,11 +194,11 @@ def test_a_fault_is_undone_though_towtank_was_killed(cluster: Any, engine_image:
         study.command("run", file, "--plain"), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as running:  # fmt: skip
         try:
-            url = eventually(lambda: _url(cluster), within_s=120)
-            eventually(lambda: not _answers(url), within_s=120)
+            url = wait_for(lambda: _url(cluster), within_s=120)
+            wait_for(lambda: not _answers(url), within_s=120)
         finally:
             running.send_signal(signal.SIGKILL)
-    eventually(lambda: _answers(url), within_s=20)
+    wait_for(lambda: _answers(url), within_s=20)
     done = study.towtank("clean", tmp_path / "results" / "pod-stop", timeout=200)
     assert done.returncode == 0, done.stderr
     chosen = "towtank.dev/experiment=pod-stop"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import secrets
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import small_study as study
-from support.cluster_app import SUPPORT, config_for, deployed, patched
+from support.cluster_app import SUPPORT, config_for, deployed, patched, wait_for
 from towtank.analysis.summaries import summarise_run
 from towtank.platforms.base import DeployContext
 from towtank.store import Results
@@ -47,23 +44,6 @@ settle: {{timeout: 60s, until: {{replicas: baseline}}}}
 """
 
 
-@pytest.fixture
-def context(cluster: Any, tmp_path: Path) -> Iterator[DeployContext]:
-    token = f"tt-test-{secrets.token_hex(4)}"
-    yield DeployContext(
-        "shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="fault tests"
-    )
-    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
-
-
-def eventually(holds: Callable[[], Any], within_s: float = 90.0) -> Any:
-    until = time.monotonic() + within_s
-    while not (found := holds()):
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    return found
-
-
 @pytest.mark.parametrize("grace_s", [0.0, 1.0])
 def test_a_killed_pod_is_gone_and_another_comes(cluster: Any, context: DeployContext, grace_s: float) -> None:
     config = config_for(cluster, set={"Deployment/app:spec.replicas": 2})
@@ -71,8 +51,8 @@ def test_a_killed_pod_is_gone_and_another_comes(cluster: Any, context: DeployCon
         before = list(deployment.victims("app"))
         assert len(before) == 2
         deployment.kill_instance(before[0], grace_s=grace_s)
-        eventually(lambda: before[0] not in deployment.victims("app"))
-        after = eventually(lambda: len(found := deployment.victims("app")) == 2 and found)
+        wait_for(lambda: before[0] not in deployment.victims("app"), within_s=90.0)
+        after = wait_for(lambda: len(found := deployment.victims("app")) == 2 and found, within_s=90.0)
         assert before[1] in after
         assert deployment.events() == [], "what we killed did not crash"
 
@@ -90,11 +70,11 @@ def test_cpu_is_taken_from_a_running_pod_and_given_back(cluster: Any, context: D
             assert (pod["metadata"]["name"], status["restartCount"]) == (name, 0)
             return (status.get("resources") or {}).get("limits", {}).get("cpu", "none")
 
-        eventually(lambda: limit() == "500m")
+        wait_for(lambda: limit() == "500m", within_s=90.0)
         undo = deployment.limit_cpu(name, 0.03)
-        eventually(lambda: limit() == "30m")
+        wait_for(lambda: limit() == "30m", within_s=90.0)
         undo()
-        eventually(lambda: limit() == "500m")
+        wait_for(lambda: limit() == "500m", within_s=90.0)
         assert deployment.victims("app") == [name], "it is the same pod, and ready"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,6 @@ def program(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
         images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
         _pushed["image"] = f"{REGISTRY}/{name}"
     return _pushed["image"]
-
-
-@pytest.fixture
-def context(cluster: Any, tmp_path: Path) -> Iterator[DeployContext]:
-    token = f"tt-log-{secrets.token_hex(4)}"
-    yield DeployContext("shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="logs")
-    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
 
 
 @pytest.fixture

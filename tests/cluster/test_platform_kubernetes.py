@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import yaml
 from testbed import components, images
 from testbed.settings import REGISTRY, Folders
 
-from support.cluster_app import IMAGE, SUPPORT, config_for, deployed, patched
+from support.cluster_app import IMAGE, SUPPORT, config_for, deployed, patched, wait_for
 from towtank.campaign.images import KnownImages
 from towtank.errors import ChangedError, PlatformError, ReadinessTimeout
 from towtank.platforms.base import DeployContext
@@ -30,23 +30,6 @@ from towtank.platforms.kubernetes.platform import KubernetesPlatform
 pytestmark = pytest.mark.cluster
 PLATFORM = KubernetesPlatform()
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def context(cluster: Any, tmp_path: Path) -> Iterator[DeployContext]:
-    token = f"tt-test-{secrets.token_hex(4)}"
-    yield DeployContext(
-        "shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="platform tests"
-    )
-    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
-
-
-def eventually(holds: Callable[[], Any], within_s: float = 60.0) -> Any:
-    until = time.monotonic() + within_s
-    while not (found := holds()):
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    return found
 
 
 def url_of(deployment: Any) -> str:
@@ -179,11 +162,9 @@ def test_settled_again_after_scaling(cluster: Any, context: DeployContext) -> No
     with deployed(config_for(cluster), context) as deployment:
         place = deployment.describe()["namespace"]["name"]
         cluster.kubectl("scale", "deployment/app", "--replicas=3", "--namespace", place)
-        eventually(
-            lambda: "at its baseline it wanted 1" in deployment.unsettled(cpu_below=None, replicas=True)
-        )
+        wait_for(lambda: "at its baseline it wanted 1" in deployment.unsettled(cpu_below=None, replicas=True))
         cluster.kubectl("scale", "deployment/app", "--replicas=1", "--namespace", place)
-        eventually(lambda: deployment.unsettled(cpu_below=None, replicas=True) == "")
+        wait_for(lambda: deployment.unsettled(cpu_below=None, replicas=True) == "")
         assert list(deployment.events()) == []  # scaling is no failure
 
 
@@ -252,7 +233,7 @@ def test_an_out_of_memory_kill_is_the_treatments_result(cluster: Any, context: D
     with deployed(config_for(cluster, set={"Deployment/app:spec.replicas": 2}), context) as deployment:
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"{url_of(deployment)}/allocate?mib=200", trust_env=False, timeout=20)
-        (event,) = eventually(deployment.events)
+        (event,) = wait_for(deployment.events)
         assert event.kind == "oom_killed"
         assert event.detail["of"] == 2
         assert event.instance in {pod["name"] for pod in deployment.describe()["pods"]}
@@ -266,11 +247,9 @@ def test_the_api_server_may_be_restarted_meanwhile(cluster: Any, context: Deploy
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
         (pod,) = deployment.describe()["pods"]
         place = deployment.describe()["namespace"]["name"]
-        eventually(lambda: list(deployment.events()) == [])
+        wait_for(lambda: list(deployment.events()) == [])
         cluster.kubectl("delete", "pod", pod["name"], "--namespace", place, "--wait=false")
-        eventually(
-            lambda: any(step.name == "gone" and step.pod == pod["name"] for step in deployment.steps())
-        )
+        wait_for(lambda: any(step.name == "gone" and step.pod == pod["name"] for step in deployment.steps()))
         assert list(deployment.events()) == []
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import secrets
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -29,13 +28,6 @@ pytestmark = pytest.mark.cluster
 SOURCES = ("kubernetes", "kubelet", "metrics-server")
 
 
-@pytest.fixture
-def context(cluster: Any, tmp_path: Path) -> Iterator[DeployContext]:
-    token = f"tt-tel-{secrets.token_hex(4)}"
-    yield DeployContext("shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="telemetry")
-    assert cluster.get("namespaces", "--selector", f"towtank.dev/token={token}")["items"] == []
-
-
 class Watched:
     """Sources at work on a deployment."""
 
@@ -47,6 +39,28 @@ class Watched:
 
     def stop(self) -> Observation:
         return self.sampler.stop()
+
+
+@contextmanager
+def kept_busy(deployment: Any, query: str, users: int = 1) -> Iterator[None]:
+    """Users who ask again as soon as they are answered."""
+    over = threading.Event()
+    url = deployment.targets["app"].instances[0].url
+
+    def ask() -> None:
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            while not over.is_set():
+                client.get(f"{url}/?{query}")
+
+    threads = [threading.Thread(target=ask) for _ in range(users)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
 
 
 def series(seen: Observation, source: str, metric: str) -> dict[str, list[tuple[int, float]]]:
@@ -104,24 +118,11 @@ def test_scaling_is_seen_as_it_happens(cluster: Any, context: DeployContext) -> 
 def test_kubelets_and_metrics_server_agree_on_a_busy_pod(cluster: Any, context: DeployContext) -> None:
     """A pod with a limit of 0.2 cores that always has something to do uses 0.2, and is held back."""
     limits = {"requests": {"cpu": "100m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}
-    busy = threading.Event()
     with deployed(config_for(cluster, patches=[patched(resources=limits)]), context) as deployment:
-        url = deployment.targets["app"].instances[0].url
-
-        def load() -> None:
-            with httpx.Client(trust_env=False, timeout=30) as client:
-                while not busy.is_set():
-                    client.get(f"{url}/?ms=200")
-
-        thread = threading.Thread(target=load)
-        thread.start()
-        try:
+        with kept_busy(deployment, "ms=200"):
             watched = Watched(deployment, "kubelet", "metrics-server")
             time.sleep(75)
             seen = watched.stop()
-        finally:
-            busy.set()
-            thread.join()
         (pod,) = [one["name"] for one in deployment.describe()["pods"]]
         (node,) = [one["node"] for one in deployment.describe()["pods"]]
     assert not of_kind(seen, "source_failed")
@@ -151,26 +152,13 @@ def test_pods_that_use_more_than_they_request_are_told(
     """
     monkeypatch.setattr(of_requests, "BUSY_RATIO", 0.1)
     requests = {"requests": {"cpu": "10m", "memory": "16Mi"}}
-    busy = threading.Event()
-    with deployed(config_for(cluster, patches=[patched(resources=requests)]), context) as deployment:
-        url = deployment.targets["app"].instances[0].url
-
-        def load() -> None:
-            with httpx.Client(trust_env=False, timeout=30) as client:
-                while not busy.is_set():
-                    client.get(f"{url}/?ms=500")
-
-        threads = [threading.Thread(target=load) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        try:
-            watched = Watched(deployment, "kubernetes", "kubelet")
-            time.sleep(50)
-            seen = watched.stop()
-        finally:
-            busy.set()
-            for thread in threads:
-                thread.join()
+    with (
+        deployed(config_for(cluster, patches=[patched(resources=requests)]), context) as deployment,
+        kept_busy(deployment, "ms=500", users=8),
+    ):
+        watched = Watched(deployment, "kubernetes", "kubelet")
+        time.sleep(50)
+        seen = watched.stop()
     samples = seen.samples.to_arrow()
     window = Window(start_us=10_000_000, end_us=50_000_000, drained_us=0)
     mine, nodes = deployment_samples(samples), node_samples(samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,15 @@ def deployed(
         yield deployment
     finally:
         deployment.remove()
+
+
+def wait_for(holds: Callable[[], Any], within_s: float = 60.0) -> Any:
+    """Ask until the answer is true; return it. What it asserts has to hold each time."""
+    until = time.monotonic() + within_s
+    while not (found := holds()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    return found
 
 
 def patched(**container: Any) -> dict[str, Any]:

@@ -229,8 +229,8 @@ def _pod_start(pods: Pods) -> Quantity:
 def _scale_up(pods: Pods, rises_us: Sequence[int]) -> Quantity:
     """Mean time from a rise of the load to the first pod that was created after it and became ready.
 
-    A pod belongs to the last rise before it was created. One that takes the place of another is no new one: since the rise,
-    more pods must have been wanted than at it.
+    A pod belongs to the last rise before it was created. One that takes the place of another is no new one: since the
+    rise, more pods must have been wanted than at it.
     """
     if not rises_us:
         return Quantity(None, reason="it is not known when the intended load rises")

@@ -302,7 +302,7 @@ class Lifetimes:
             try:
                 slot.removed_logs = tuple(slot.deployment.remove())
             except RemovalTimeout:
-                slot.removed_logs = _logs_of(slot.deployment)  # they were read all the same
+                slot.removed_logs = logs_of(slot.deployment)  # they were read all the same
                 raise
             except PlatformError:
                 # the orderly way is gone (a killed guard, say); the token still finds what is left
@@ -334,7 +334,8 @@ def _alive(slot: Slot | None) -> bool:
     )
 
 
-def _logs_of(deployment: Deployment) -> tuple[LogFile, ...]:
+def logs_of(deployment: Deployment | None) -> tuple[LogFile, ...]:
+    """What a deployment says of its logs; nothing where it writes none, or what writes them is gone."""
     try:
         return tuple(deployment.logs()) if isinstance(deployment, WritesLogs) else ()
     except PlatformError:

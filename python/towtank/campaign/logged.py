@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from towtank.clock import RunClock
-from towtank.store.log_lines import TimedLog, timed_logs
+from towtank.store.log_lines import TimedLog
 from towtank.store.run_record import Window
 from towtank.telemetry.base import Event, Sample
 from towtank.units import format_bytes, format_number
@@ -28,20 +27,20 @@ MOST_BURSTS = 20
 """Events of one instance; a program that logs in bursts all the time is known by then."""
 
 
-def logged(folder: Path, clock: RunClock, end_us: int) -> tuple[list[Sample], list[Event]]:
+def logged(logs: Sequence[TimedLog], clock: RunClock, end_us: int) -> tuple[list[Sample], list[Event]]:
     """Bytes logged in each second of the load by each instance, and its bursts.
 
     Parameters
     ----------
-    folder : Path
-        The run's logs.
+    logs : sequence of TimedLog
+        The run's.
     clock : RunClock
     end_us : int
         End of the load, which begins at 0.
     """
     samples: list[Sample] = []
     events: list[Event] = []
-    for log in timed_logs(folder):
+    for log in logs:
         seconds = _per_second(log, clock, end_us)
         samples += [Sample(end_us, SOURCE, log.instance, METRIC, float(count)) for end_us, count in seconds]
         events += _bursts(log.instance, seconds)
@@ -65,19 +64,19 @@ def incomplete_logs(logs: Sequence[Mapping[str, Any]], end_us: int) -> list[Even
 
 
 def with_window(
-    logs: Sequence[Mapping[str, Any]], folder: Path, clock: RunClock, window: Window
+    facts: Sequence[Mapping[str, Any]], logs: Sequence[TimedLog], clock: RunClock, window: Window
 ) -> list[dict[str, Any]]:
     """Facts of logs, with the bytes that were written in the measured window where that is known.
 
     Instants of output are known to 50 ms, and to the uncertainty of the clock that they come from.
     """
     start_ns, end_ns = (clock.zero_ns + us * 1000 for us in (window.start_us, window.end_us))
-    timed = {log.path.name: log for log in timed_logs(folder)}
+    timed = {log.path.name: log for log in logs}
     found = []
-    for facts in logs:
-        log = timed.get(str(facts["file"]))
+    for one in facts:
+        log = timed.get(str(one["file"]))
         more = {} if log is None else {"bytes_in_window": log.bytes_at(end_ns) - log.bytes_at(start_ns)}
-        found.append({**facts, **more})
+        found.append({**one, **more})
     return found
 
 

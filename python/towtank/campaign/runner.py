@@ -18,7 +18,7 @@ from towtank.campaign.driving import ForeignDrive
 from towtank.campaign.frame import Frame
 from towtank.campaign.helpers import Helpers
 from towtank.campaign.judging import judged
-from towtank.campaign.lifetimes import Slot
+from towtank.campaign.lifetimes import Slot, logs_of
 from towtank.campaign.logged import incomplete_logs, logged, with_window
 from towtank.campaign.logs import LogMarks, log_facts
 from towtank.campaign.observing import Observing
@@ -36,9 +36,10 @@ from towtank.faults.agenda import Agenda
 from towtank.load.engine import JobRefused
 from towtank.load.events import Progress
 from towtank.load.job import masked, stages
-from towtank.platforms.base import KeepsSecrets, LogFile, ProbesAfterRun, Target, WritesLogs
+from towtank.platforms.base import ProbesAfterRun, Target, mask_of
 from towtank.store import RunWriter
 from towtank.store.files import explained
+from towtank.store.log_lines import timed_logs
 from towtank.store.run_record import RunRecord, StageWindow
 
 STILL_GOOD = "complete runs are untouched; this run stays 'running' and is to be done again"
@@ -134,14 +135,7 @@ class _Attempt:
 
     def _part_of_logs(self, slot: Slot, marks: LogMarks) -> list[dict[str, Any]]:
         """What a deployment that lives longer than the run wrote during it."""
-        deployment = slot.deployment
-        known: Sequence[LogFile]
-        try:
-            known = deployment.logs() if isinstance(deployment, WritesLogs) else ()
-        except PlatformError:  # what writes them is gone: they are as they are
-            known = ()
-        mask = deployment.mask if isinstance(deployment, KeepsSecrets) else str
-        return marks.copy_new(slot.logs, self._logs, known, mask)
+        return marks.copy_new(slot.logs, self._logs, logs_of(slot.deployment), mask_of(slot.deployment))
 
     def _steps(self, slot: Slot) -> None:
         """From reset to the end of the load; a fault of the instrument ends them early, without an error."""
@@ -210,12 +204,11 @@ class _Attempt:
             self._drive_foreign(slot, self._spec.workload)
             self._look_back(slot, begun_ns)
             return
-        mask = deployment.mask if isinstance(deployment, KeepsSecrets) else str
         asked = engine_load.asked_of(
             self._spec, self._writer, slot.targets, seed=self._planned.seed, results=self._frame.results,
             root=self._frame.root,
         )  # fmt: skip
-        kept = masked(asked.job, mask)
+        kept = masked(asked.job, mask_of(deployment))
         path = self._writer.write_job(kept)
         with workers.place_of(self._spec.generator, self._frame, self._writer, self._logs) as (place, token):
             generator = engine_load.generator_of(
@@ -287,7 +280,7 @@ class _Attempt:
         try:
             yield self._settle(slot)
         finally:
-            seen, deployment = self._seen, slot.deployment
+            seen = self._seen
             over = seen.window() is not None
             if over and observing.keeps_spans:
                 self._frame.display.phase("wait for spans")
@@ -295,7 +288,7 @@ class _Attempt:
                 seen.observed = observing.stop(
                     RunClock(seen.zero_ns or time.monotonic_ns()),
                     traced=(lambda: answered(self._spec, self._writer)) if over else None,
-                    mask=deployment.mask if isinstance(deployment, KeepsSecrets) else str,
+                    mask=mask_of(slot.deployment),
                 )
 
     @contextlib.contextmanager
@@ -356,10 +349,11 @@ class _Attempt:
         window = seen.window()
         clock = seen.clock()
         if clock is not None and window is not None:
-            logged_samples, logged_events = logged(self._logs, clock, window.end_us)
+            written = timed_logs(self._logs)
+            logged_samples, logged_events = logged(written, clock, window.end_us)
             writer.write_samples(logged_samples)
             seen.events += [*logged_events, *incomplete_logs(seen.logs, window.end_us)]
-            seen.logs = with_window(seen.logs, self._logs, clock, window)
+            seen.logs = with_window(seen.logs, written, clock, window)
         if seen.observed is not None:
             writer.write_samples(seen.observed.samples)
             if seen.observed.spans is not None:

@@ -187,6 +187,11 @@ class KeepsSecrets(Protocol):
         """Replace every secret value in a text that is about to be written somewhere."""
 
 
+def mask_of(deployment: Deployment | None) -> Callable[[str], str]:
+    """What takes a deployment's secrets out of a text; one that keeps none leaves it as it is."""
+    return deployment.mask if isinstance(deployment, KeepsSecrets) else str
+
+
 @runtime_checkable
 class WritesLogs(Protocol):
     """A deployment whose instances' output goes to files in `DeployContext.log_dir` while it lives."""

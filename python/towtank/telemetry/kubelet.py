@@ -185,7 +185,7 @@ def kubelet_problems(connection: Connection, namespace: str | None) -> list[str]
         return lacking
     try:
         nodes, _ = connection.api.list(NODE.path())
-        ready = [one for one in nodes if pods.condition(one, "Ready").get("status") == "True"]
+        ready = [one for one in nodes if pods.holds(one, "Ready")]
         for node in ready[:1]:
             path = _path(str(node["metadata"]["name"]), "metrics/cadvisor")
             connection.api.glance(path, timeout_s=cluster.ANSWER_WITHIN_S)

@@ -9,7 +9,7 @@ from towtank.campaign.logs import LogMarks
 from towtank.clock import RunClock
 from towtank.platforms.base import LogFile
 from towtank.platforms.masking import Secrets
-from towtank.store.log_lines import TimedLog, times_path
+from towtank.store.log_lines import TimedLog, timed_logs, times_path
 from towtank.store.run_record import Window
 
 S = 1_000_000_000
@@ -30,7 +30,7 @@ def test_bytes_of_each_second_and_a_burst(tmp_path):
         total += 900_000 if second == 2 else 1000
         noted.append((ZERO + second * S + S // 2, total, 0))
     note(log, *noted)
-    samples, events = logged(tmp_path, RunClock(ZERO), 6_000_000)
+    samples, events = logged(timed_logs(tmp_path), RunClock(ZERO), 6_000_000)
     assert [(s.t_us, s.value) for s in samples] == [
         (1_000_000, 1000.0), (2_000_000, 1000.0), (3_000_000, 900_000.0), (4_000_000, 1000.0), (5_000_000, 1000.0),
         (6_000_000, 1000.0),
@@ -50,7 +50,7 @@ def test_little_is_no_burst_and_much_all_the_time_is_none_either(tmp_path):
         for second, count in enumerate(each):
             total += count
             note(log, (ZERO + second * S + 1, total, 0))
-    samples, events = logged(tmp_path, RunClock(ZERO), 4_000_000)
+    samples, events = logged(timed_logs(tmp_path), RunClock(ZERO), 4_000_000)
     assert len(samples) == 8
     assert events == []
 
@@ -91,7 +91,7 @@ def test_bytes_of_the_measured_window_are_a_fact_of_a_log(tmp_path):
     note(log, *((ZERO + second * S + S // 2, (second + 1) * 100, second) for second in range(6)))
     facts = [{"instance": "web-1.app", "file": log.name}, {"instance": "x", "file": "prepare.log"}]
     window = Window(start_us=2_000_000, end_us=5_000_000, drained_us=5_000_000)
-    first, second = with_window(facts, tmp_path, RunClock(ZERO), window)
+    first, second = with_window(facts, timed_logs(tmp_path), RunClock(ZERO), window)
     assert first == {**facts[0], "bytes_in_window": 300}
     assert second == facts[1]
 

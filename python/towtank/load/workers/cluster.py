@@ -21,6 +21,7 @@ from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.forwarding import forward
 from towtank.platforms.kubernetes.helper import HelperObjects
+from towtank.platforms.kubernetes.helper_objects import token_secret
 from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.readiness import Waiter, cancelled_sleep
 from towtank.platforms.kubernetes.workloads import Workload
@@ -68,7 +69,7 @@ class Cluster:
                 connection, self._context, self._config.namespace, origin="generator.cluster"
             )
             things = [
-                cluster_objects.secret(self._token),
+                token_secret(cluster_objects.NAME, self._token),
                 cluster_objects.job(
                     self._config, count, threads=self._threads, deadline_s=max(1, round(deadline_s))
                 ),

@@ -1,11 +1,11 @@
-"""The objects of workers in a cluster: a Secret with their token, and one Indexed Job."""
+"""The objects of workers in a cluster: one Indexed Job."""
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 from towtank.design.generator_model import GeneratorCluster
+from towtank.platforms.kubernetes import helper_objects
 from towtank.platforms.kubernetes.ownership import PREFIX, TOKEN
 
 NAME = "towtank-workers"
@@ -14,21 +14,10 @@ ROLE = f"{PREFIX}/role"
 GENERATOR = "generator"
 INDEX = "batch.kubernetes.io/job-completion-index"
 """Label and annotation by which the Job numbers its pods."""
-_TOKEN_FOLDER, _WORK_FOLDER = "/token", "/work"
+_WORK_FOLDER = "/work"
 _NOBODY = 65532
 _GRACE_S = 15
 """A worker that is told to end writes its logs within this."""
-
-
-def secret(token: str) -> dict[str, Any]:
-    """What the workers know their orchestrator by."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": NAME},
-        "type": "Opaque",
-        "data": {"token": base64.b64encode(token.encode()).decode()},
-    }
 
 
 def job(config: GeneratorCluster, count: int, *, threads: int, deadline_s: int) -> dict[str, Any]:
@@ -71,7 +60,7 @@ def _pod(config: GeneratorCluster, threads: int, deadline_s: int) -> dict[str, A
                 "name": "worker",
                 "image": config.image,
                 "args": [
-                    "worker", "--listen", f"0.0.0.0:{PORT}", "--token-file", f"{_TOKEN_FOLDER}/token",
+                    "worker", "--listen", f"0.0.0.0:{PORT}", "--token-file", helper_objects.TOKEN_FILE,
                     "--dir", _WORK_FOLDER, "--deadline-s", str(deadline_s),
                 ],
                 "ports": [{"name": "worker", "containerPort": PORT}],
@@ -82,13 +71,13 @@ def _pod(config: GeneratorCluster, threads: int, deadline_s: int) -> dict[str, A
                     "capabilities": {"drop": ["ALL"]},
                 },
                 "volumeMounts": [
-                    {"name": "token", "mountPath": _TOKEN_FOLDER, "readOnly": True},
+                    helper_objects.token_mount(),
                     {"name": "work", "mountPath": _WORK_FOLDER},
                 ],
             }
         ],
         "volumes": [
-            {"name": "token", "secret": {"secretName": NAME, "defaultMode": 0o440}},
+            helper_objects.token_volume(NAME, 0o440),
             {"name": "work", "emptyDir": {}},
         ],
     }  # fmt: skip

@@ -19,6 +19,7 @@ from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.connection import Connection, connect, takes_pods
 from towtank.platforms.kubernetes.discovery import NODE, POD
 from towtank.platforms.kubernetes.helper import planned_objects
+from towtank.platforms.kubernetes.helper_objects import token_secret
 from towtank.units import format_bytes
 
 _STAYS = {"none", "kind", "k3s", "minikube"}
@@ -77,7 +78,7 @@ def _refusals(connection: Connection, generator: Generator, config: GeneratorClu
     """Rights that are missing, and what the server says to a trial."""
     api, place = connection.api, config.namespace or creating.TRY_IN
     things = [
-        cluster_objects.secret(""),
+        token_secret(cluster_objects.NAME, ""),
         cluster_objects.job(
             config, generator.workers, threads=generator.threads, deadline_s=_TRIAL_DEADLINE_S
         ),

@@ -79,7 +79,7 @@ def _count_nodes(api: ApiClient) -> NodeCount | None:
     try:
         for page, _ in api.pages(NODE.path()):
             there += len(page)
-            ready += sum(pods.condition(node, "Ready").get("status") == "True" for node in page)
+            ready += sum(pods.holds(node, "Ready") for node in page)
     except ApiError as error:
         if error.code == 403:
             return None

@@ -248,15 +248,11 @@ class ApiClient:
         timeout = httpx2.Timeout(read_timeout_s, connect=CONNECT_TIMEOUT_S)
         open_now = ExitStack()
         try:
-            try:
+            with self._asking():
                 going = self._http.stream("GET", path.lstrip("/"), params=dict(params), timeout=timeout)
                 answer = open_now.enter_context(going)
                 if answer.is_error:
                     answer.read()
-            except _NO_CREDENTIALS as error:
-                raise self._no_credentials(error) from error
-            except _NETWORK as error:
-                raise self._unreachable(error) from error
             if answer.is_error:
                 self._refuse("GET", path, answer)
             yield Lines(answer, self._unreachable)
@@ -281,14 +277,14 @@ class ApiClient:
         request = self._http.build_request(
             "GET", path.lstrip("/"), params=params, headers=headers, timeout=self._timeout
         )
-        try:
+        with self._asking():
             answer = self._http.send(request, stream=True)
-            if answer.status_code != http.HTTPStatus.SWITCHING_PROTOCOLS:
+            is_refused = answer.status_code != http.HTTPStatus.SWITCHING_PROTOCOLS
+            if is_refused:
                 answer.read()
                 answer.close()
-                self._refuse("GET", path, answer)
-        except (httpx2.HTTPError, httpx2.StreamError, OSError, RuntimeError) as error:
-            raise self._unreachable(error) from error
+        if is_refused:
+            self._refuse("GET", path, answer)
         return answer
 
     def _json(
@@ -316,14 +312,10 @@ class ApiClient:
     ) -> httpx2.Response:
         headers = {"Accept": "application/json"} if "/log" not in path and "/proxy/" not in path else {}
         timeout = self._timeout if timeout_s is None else httpx2.Timeout(timeout_s)
-        try:
+        with self._asking():
             answer = self._http.request(
                 method, path.lstrip("/"), params=dict(params or {}), json=body, headers=headers, timeout=timeout
             )  # fmt: skip
-        except _NO_CREDENTIALS as error:
-            raise self._no_credentials(error) from error
-        except _NETWORK as error:
-            raise self._unreachable(error) from error
         if answer.is_error:
             self._refuse(method, path, answer)
         return answer
@@ -346,6 +338,16 @@ class ApiClient:
                 "docs/kubernetes.md grants them"
             )
         raise ApiError(f"{method} {path}: {said}", code=code, reason=reason, said=said, hint=hint)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Tell what goes wrong on the way to the server in our words."""
+        try:
+            yield
+        except _NO_CREDENTIALS as error:
+            raise self._no_credentials(error) from error
+        except _NETWORK as error:
+            raise self._unreachable(error) from error
 
     def _no_credentials(self, error: Exception) -> PlatformError:
         words = (

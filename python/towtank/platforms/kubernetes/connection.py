@@ -64,7 +64,7 @@ def takes_pods(node: Json) -> bool:
     """Whether pods that tolerate nothing may be placed on a node."""
     spec = node.get("spec") or {}
     return (
-        pods.condition(node, "Ready").get("status") == "True"
+        pods.holds(node, "Ready")
         and not spec.get("unschedulable")
         and not any(taint.get("effect") in _KEEPS_AWAY for taint in spec.get("taints") or [])
     )

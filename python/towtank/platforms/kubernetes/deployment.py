@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -56,14 +55,6 @@ PULLS = {
     "fieldSelector": "involvedObject.kind=Pod,reason!=Scheduled,reason!=Created,reason!=Started,reason!=Killing"
 }
 """Which events are watched: those that may tell of images. What else every pod brings is seen at the pod itself."""
-_NOT_NAME = re.compile(r"[^a-z0-9]+")
-
-
-def namespace_name(name: str, token: str) -> str:
-    """Name of the namespace that a deployment gets for itself."""
-    middle = _NOT_NAME.sub("-", name.lower()).strip("-")[:30].strip("-")
-    end = _NOT_NAME.sub("-", token.lower()).strip("-")[-24:].strip("-")
-    return f"towtank-{middle}-{end}"
 
 
 class KubernetesDeployment:
@@ -98,7 +89,7 @@ class KubernetesDeployment:
         self._secrets = secrets
         self._planned = tuple(planned)
         self._changes = tuple(changes)
-        self._namespace = config.namespace or namespace_name(context.name, context.token)
+        self._namespace = config.namespace or ownership.namespace_name(context.name, context.token)
         self._routes_wanted = reach.find_routes(config, [one.owned for one in planned])
         self._routes: dict[str, Route] = {}
         self._targets: dict[str, Target] = {}
@@ -110,11 +101,7 @@ class KubernetesDeployment:
         )  # fmt: skip
         self._lease = LiveLease(self._api, self._namespace, context.token, self._marks)
         self._disturbers = (
-            None
-            if config.disturber is None
-            else Disturbers(
-                connection, config.disturber, context, namespace_name(f"{context.name}-faults", context.token)
-            )
+            None if config.disturber is None else Disturbers(connection, config.disturber, context)
         )
         self._journal = Journal()
         self._census = Census()

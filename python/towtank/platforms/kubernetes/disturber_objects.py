@@ -1,12 +1,12 @@
-"""The objects of disturbers: a Secret with their token, and a DaemonSet, so that one stands on every node."""
+"""The objects of disturbers: a DaemonSet, so that one stands on every node."""
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
+from towtank.platforms.kubernetes import helper_objects
 from towtank.platforms.kubernetes.config import Disturber
-from towtank.platforms.kubernetes.ownership import PREFIX
+from towtank.platforms.kubernetes.ownership import PREFIX, TOKEN
 
 NAME = "towtank-disturber"
 PORT = 7418
@@ -14,34 +14,14 @@ ROLE = f"{PREFIX}/role"
 DISTURBER = "disturber"
 PRIVILEGED = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
 """Labels of a namespace of their own: where a cluster is strict by default, this one is not."""
-_TOKEN_FOLDER, _JOURNAL = "/token", "/run/towtank/disturb"
+_JOURNAL = "/run/towtank/disturb"
 _GRACE_S = 15
 """One that is told to end undoes what is on within this."""
 
 
-def secret(token: str) -> dict[str, Any]:
-    """What the disturbers know their orchestrator by."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": NAME},
-        "type": "Opaque",
-        "data": {"token": base64.b64encode(token.encode()).decode()},
-    }
-
-
-def daemon_set(config: Disturber, marks: dict[str, str]) -> dict[str, Any]:
+def daemon_set(config: Disturber, token: str) -> dict[str, Any]:
     """All disturbers; one that was killed is started again, and undoes what it finds in its journal."""
-    chosen = {ROLE: DISTURBER, **{key: value for key, value in marks.items() if key == f"{PREFIX}/token"}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": NAME},
-        "spec": {
-            "selector": {"matchLabels": chosen},
-            "template": {"metadata": {"labels": chosen}, "spec": pod_spec(config)},
-        },
-    }
+    return helper_objects.daemon_set(NAME, {ROLE: DISTURBER, TOKEN: token}, pod_spec(config))
 
 
 def pod_spec(config: Disturber) -> dict[str, Any]:
@@ -62,7 +42,7 @@ def pod_spec(config: Disturber) -> dict[str, Any]:
                 "name": DISTURBER,
                 "image": config.image,
                 "args": [
-                    "disturb", "--listen", f"0.0.0.0:{PORT}", "--token-file", f"{_TOKEN_FOLDER}/token",
+                    "disturb", "--listen", f"0.0.0.0:{PORT}", "--token-file", helper_objects.TOKEN_FILE,
                     "--journal", _JOURNAL,
                 ],
                 "ports": [{"name": DISTURBER, "containerPort": PORT}],
@@ -74,13 +54,13 @@ def pod_spec(config: Disturber) -> dict[str, Any]:
                     "readOnlyRootFilesystem": True,
                 },
                 "volumeMounts": [
-                    {"name": "token", "mountPath": _TOKEN_FOLDER, "readOnly": True},
+                    helper_objects.token_mount(),
                     {"name": "journal", "mountPath": _JOURNAL},
                 ],
             }
         ],
         "volumes": [
-            {"name": "token", "secret": {"secretName": NAME, "defaultMode": 0o400}},
+            helper_objects.token_volume(NAME, 0o400),
             {"name": "journal", "hostPath": {"path": _JOURNAL, "type": "DirectoryOrCreate"}},
         ],
     }  # fmt: skip

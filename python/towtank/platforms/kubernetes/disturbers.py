@@ -16,22 +16,19 @@ from typing import Any
 from towtank.errors import EngineError, PlatformError
 from towtank.load.workers import places
 from towtank.platforms.base import Cancelled, DeployContext, Undo
-from towtank.platforms.kubernetes import creating, disturber_objects, ownership, pods
+from towtank.platforms.kubernetes import disturber_objects, pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import Disturber
 from towtank.platforms.kubernetes.connection import Connection
-from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.grip import Grip
-from towtank.platforms.kubernetes.lease import LiveLease
-from towtank.platforms.kubernetes.ownership import Note, Owned
+from towtank.platforms.kubernetes.helper import HelperObjects
+from towtank.platforms.kubernetes.helper_objects import token_secret
 from towtank.platforms.kubernetes.readiness import Waiter, cancelled_sleep
-from towtank.platforms.kubernetes.sources import Source
 from towtank.platforms.kubernetes.workloads import Workload
 
 MARK = "-faults"
 """Ends the token of what belongs to the disturbers of a deployment."""
-_WHERE = "disturber"
 _LISTENING_WITHIN_S = 20.0
 _TRY_EVERY_S = 0.3
 _ACCOUNT_WITHIN_S = 15.0
@@ -48,45 +45,22 @@ class Disturbers:
     config : Disturber
     context : DeployContext
         The deployment's.
-    namespace : str
-        For those that are not given one.
     """
 
-    def __init__(
-        self, connection: Connection, config: Disturber, context: DeployContext, namespace: str
-    ) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, config: Disturber, context: DeployContext) -> None:
         self._api = connection.api
         self._config = config
-        self._context = replace(
-            context, token=context.token + MARK, data_dir=context.data_dir / MARK.strip("-")
-        )
-        self._namespace = config.namespace or namespace
+        self._mark = context.token + MARK
         self._token = secrets.token_hex(32)
-        self._marks = ownership.labels(self._context)
-        self._planned = self._plan()
+        self._made = HelperObjects(
+            connection,
+            replace(context, token=self._mark, data_dir=context.data_dir / MARK.strip("-")),
+            config.namespace,
+            origin="disturber",
+            namespace_labels=disturber_objects.PRIVILEGED,
+        )
+        self._workloads: tuple[Workload, ...] = ()
         self._standing: dict[str, Json] = {}
-        self._note: Note | None = None
-        self._lease = LiveLease(self._api, self._namespace, self._context.token, self._marks)
-
-    @property
-    def owned(self) -> list[Owned]:
-        """What is to be created."""
-        return [one.owned for one in self._planned]
-
-    def _plan(self) -> list[Planned]:
-        things = [
-            disturber_objects.secret(self._token),
-            disturber_objects.daemon_set(self._config, self._marks),
-        ]
-        planned = []
-        for thing in things:
-            kind = self._connection.kinds.of(thing)
-            name = thing["metadata"]["name"]
-            owned = Owned(kind.api_version, kind.kind, kind.plural, kind.namespaced, self._namespace, name)
-            marked = ownership.marked(thing, self._namespace, self._marks)
-            planned.append(Planned(Source(marked, _WHERE), owned))
-        return planned
 
     # --- coming up -------------------------------------------------------------------------------------------------
 
@@ -98,24 +72,15 @@ class Disturbers:
         PlatformError
             Privileged pods may not be made there, in the server's own words.
         """
-        own = self._config.namespace is None
-        if not own:
-            creating.check_namespace(self._api, self._namespace, self._context.token)
-        note = Note(
-            self._context.token, self._api.context, self._api.server, self._connection.kubeconfig,
-            self._connection.identity, self._namespace, own, tuple(self.owned),
-        )  # fmt: skip
-        note.write(self._context.data_dir)
-        self._note = note
-        if own:
-            marks = {**self._marks, **disturber_objects.PRIVILEGED}
-            creating.create_namespace(self._api, self._namespace, marks)
-        self._lease.start()
-        try_pod(self._api, self._config, self._namespace, within_s=_ACCOUNT_WITHIN_S)
-        problems = creating.try_out(self._api, self._planned)
-        if problems:
-            raise PlatformError("\n".join(problems))
-        creating.create_all(self._api, self._planned)
+
+        def are_let_in() -> None:
+            try_pod(self._api, self._config, self._made.namespace, within_s=_ACCOUNT_WITHIN_S)
+
+        things = [
+            token_secret(disturber_objects.NAME, self._token),
+            disturber_objects.daemon_set(self._config, self._mark),
+        ]
+        self._workloads = (Workload(self._made.create(things, before=are_let_in)[-1]),)
 
     def wait_ready(self, timeout_s: float, cancelled: Cancelled) -> None:
         """Block until one stands, and answers, on every node that shall have one.
@@ -125,8 +90,8 @@ class Disturbers:
         ReadinessTimeout, PlatformError
         """
         waiter = Waiter(
-            self._api, "disturber", self._namespace, (Workload(self._planned[-1].owned),), self._living, self._mask
-        )  # fmt: skip
+            self._api, "disturber", self._made.namespace, self._workloads, self._living, self._mask
+        )
         waiter.wait(timeout_s, first_instance="disturber", cancelled=cancelled)
         standing = self._living()
         if not standing:
@@ -139,10 +104,7 @@ class Disturbers:
         self._standing = {str(pod["spec"].get("nodeName")): pod for pod in standing}
 
     def _living(self) -> list[Json]:
-        found, _ = self._api.list(
-            POD.path(self._namespace), labelSelector=ownership.selector(self._context.token)
-        )
-        return [pod for pod in found if not pods.is_leaving(pod)]
+        return [pod for pod in self._made.pods() if not pods.is_leaving(pod)]
 
     def _mask(self, text: str) -> str:
         return text.replace(self._token, "***")
@@ -215,26 +177,19 @@ class Disturbers:
 
     # --- going -----------------------------------------------------------------------------------------------------
 
-    def close(self, api: ApiClient | None = None) -> None:
+    def close(self, api: ApiClient) -> None:
         """Delete everything that was created, and wait until it is gone; idempotent. What is on is undone by that.
 
         Parameters
         ----------
-        api : ApiClient, optional
-            Another than the deployment's, which was closed by an attempt that failed.
+        api : ApiClient
+            That of the connection, or another where an attempt that failed has closed it.
 
         Raises
         ------
         PlatformError
         """
-        try:
-            if self._note is not None:
-                creating.delete_all(api or self._api, self._note)
-                with contextlib.suppress(OSError):
-                    (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
-                self._note = None
-        finally:  # nobody renews what is given up
-            self._lease.close()
+        self._made.close(api)
 
 
 def try_pod(api: ApiClient, config: Disturber, namespace: str, *, within_s: float = 0.0) -> None:

@@ -1,18 +1,17 @@
-"""What Towtank itself brings into a cluster beside a deployment: workers, agents; created and removed like one."""
+"""What Towtank itself brings into a cluster beside a deployment (workers, agents, disturbers), made like one."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes import creating, ownership
-from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
-from towtank.platforms.kubernetes.deployment import namespace_name
 from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.lease import LiveLease
 from towtank.platforms.kubernetes.ownership import Note, Owned
@@ -25,7 +24,7 @@ class HelperObjects:
     Parameters
     ----------
     connection : Connection
-        Closed with them.
+        Closed with them, unless `close` is given another.
     context : DeployContext
         Mark of everything that is created, and the folder for the note about it.
     namespace : str, optional
@@ -48,7 +47,7 @@ class HelperObjects:
         self.connection = connection
         self._context = context
         self._given = namespace is not None
-        self.namespace = namespace or namespace_name(context.name, context.token)
+        self.namespace = namespace or ownership.namespace_name(context.name, context.token)
         self._origin = origin
         self._marks = ownership.labels(context)
         self._namespace_labels = dict(namespace_labels or {})
@@ -56,8 +55,16 @@ class HelperObjects:
         self._lease: LiveLease | None = None
         self._closed = False
 
-    def create(self, things: Sequence[dict[str, Any]]) -> list[Owned]:
+    def create(
+        self, things: Sequence[dict[str, Any]], *, before: Callable[[], None] | None = None
+    ) -> list[Owned]:
         """Create everything, the server having tried it first; what was created goes with `close`.
+
+        Parameters
+        ----------
+        things : sequence of dict
+        before : callable, optional
+            What is to be found out in the namespace before anything is created there; what it raises ends this.
 
         Raises
         ------
@@ -78,6 +85,8 @@ class HelperObjects:
             creating.create_namespace(api, self.namespace, {**self._marks, **self._namespace_labels})
         self._lease = LiveLease(api, self.namespace, self._context.token, self._marks)
         self._lease.start()
+        if before is not None:
+            before()
         problems = creating.try_out(api, planned)
         if problems:
             raise PlatformError("\n".join(problems))
@@ -95,8 +104,13 @@ class HelperObjects:
         found, _ = self.connection.api.list(POD.path(self.namespace), labelSelector=selector)
         return found
 
-    def close(self) -> None:
+    def close(self, api: ApiClient | None = None) -> None:
         """Delete everything that was created, and wait until it is gone; idempotent, and tried again by another call.
+
+        Parameters
+        ----------
+        api : ApiClient, optional
+            Somebody else's, which stays open, as that of the connection then does.
 
         Raises
         ------
@@ -105,17 +119,17 @@ class HelperObjects:
         """
         if self._closed:
             return
-        api = self.connection.api.opened()
-        try:
+        with contextlib.ExitStack() as each:
+            if api is None:
+                api = self.connection.api.opened()
+                each.callback(api.close)
+            if self._lease is not None:  # also where something stays: nobody renews what is given up
+                each.callback(self._lease.close)
             if self._note is not None:
                 creating.delete_all(api, self._note)
                 with contextlib.suppress(OSError):
                     (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
                 self._note = None
-        finally:  # also where something stays: nobody renews what is given up
-            if self._lease is not None:
-                self._lease.close()
-            api.close()
         self._closed = True
 
 

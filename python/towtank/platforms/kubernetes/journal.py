@@ -116,7 +116,7 @@ class Journal:
     def on_node(self, change: Change, node: Json, before: Json | None, t_ns: int) -> None:
         """A node has changed."""
         name = str(node["metadata"]["name"])
-        was = before is None or pods.condition(before, "Ready").get("status") == "True"
+        was = before is None or pods.holds(before, "Ready")
         ready = pods.condition(node, "Ready")
         lost = change == "DELETED" or ready.get("status") != "True"
         if was and lost:
@@ -240,7 +240,7 @@ def _new_steps(pod: Json, before: Json | None) -> list[tuple[StepName, str]]:
 
 
 def _is(pod: Json | None, name: str) -> bool:
-    return pod is not None and pods.condition(pod, name).get("status") == "True"
+    return pod is not None and pods.holds(pod, name)
 
 
 def _since(pod: Json, name: str) -> str:

@@ -81,7 +81,7 @@ def machine_of(node: Json) -> str:
 
 def is_ready(node: Json | None) -> bool:
     """Whether a node is Ready."""
-    return node is not None and pods.condition(node, "Ready").get("status") == "True"
+    return node is not None and pods.holds(node, "Ready")
 
 
 def _new_steps(change: Change, node: Json, before: Json | None) -> list[tuple[NodeStepName, str]]:

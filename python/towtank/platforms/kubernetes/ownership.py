@@ -26,6 +26,7 @@ TOKEN = f"{PREFIX}/token"
 INSTALLATION = f"{PREFIX}/installation"
 NOTE = "kubernetes.json"
 _NOT_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
+_NOT_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def labels(context: DeployContext) -> dict[str, str]:
@@ -39,6 +40,13 @@ def labels(context: DeployContext) -> dict[str, str]:
     if context.experiment:
         found[f"{PREFIX}/experiment"] = label_value(context.experiment)
     return found
+
+
+def namespace_name(name: str, token: str) -> str:
+    """Name of the namespace that a deployment gets for itself."""
+    middle = _NOT_NAME.sub("-", name.lower()).strip("-")[:30].strip("-")
+    end = _NOT_NAME.sub("-", token.lower()).strip("-")[-24:].strip("-")
+    return f"towtank-{middle}-{end}"
 
 
 def label_value(text: str) -> str:

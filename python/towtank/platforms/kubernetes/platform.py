@@ -11,7 +11,7 @@ from towtank.platforms.kubernetes import creating, ownership, reach, rights, sou
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.config import Disturber, KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection, connect, usable_nodes
-from towtank.platforms.kubernetes.deployment import KubernetesDeployment, namespace_name
+from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.kubernetes.discovery import LEASE, NAMESPACE
 from towtank.platforms.kubernetes.disturbers import MARK, try_pod
 from towtank.platforms.kubernetes.kubeconfig import find_context
@@ -51,7 +51,7 @@ class KubernetesPlatform:
         secrets = Secrets(config.secret_names(), files=config.secret_files(), root=context.root)
         connection = connect(config.context, config.kubeconfig, context.root)
         try:
-            namespace = config.namespace or namespace_name(context.name, context.token)
+            namespace = config.namespace or ownership.namespace_name(context.name, context.token)
             planned, changes = _planned(connection, config, context.root, namespace)
             deployment = KubernetesDeployment(
                 connection, config, context, secrets, planned=planned, changes=changes

@@ -151,7 +151,7 @@ class PodLogs:
 
     def _fill(self) -> None:
         """Begin to follow as many as may be; the others wait until somebody has ended."""
-        if self._ending.is_set():
+        if self._ending.is_set() or not self._waiting:
             return
         room = MOST_STREAMS - sum(not one.done for one in self._followers.values())
         for key, pod in list(self._waiting.items()):

@@ -91,9 +91,14 @@ def condition(thing: Json, name: str) -> Json:
     return {}
 
 
+def holds(thing: Json, name: str) -> bool:
+    """Whether an object says that one of its conditions is true."""
+    return condition(thing, name).get("status") == "True"
+
+
 def is_ready(pod: Json) -> bool:
     """Whether a pod takes requests."""
-    return condition(pod, "Ready").get("status") == "True" and not is_leaving(pod)
+    return holds(pod, "Ready") and not is_leaving(pod)
 
 
 def is_leaving(pod: Json) -> bool:

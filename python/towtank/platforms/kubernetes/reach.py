@@ -175,7 +175,7 @@ def _node_addresses(api: ApiClient, name: str) -> list[tuple[str, str]]:
     found = []
     for wanted in ("ExternalIP", "InternalIP", "Hostname"):
         for node in sorted(nodes, key=lambda one: str(one["metadata"]["name"])):
-            if pods.condition(node, "Ready").get("status") != "True":
+            if not pods.holds(node, "Ready"):
                 continue
             found += [
                 (str(node["metadata"]["name"]), str(one["address"]))

@@ -14,6 +14,7 @@ from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.discovery import NODE
 from towtank.platforms.kubernetes.helper import HelperObjects
+from towtank.platforms.kubernetes.helper_objects import token_secret
 from towtank.platforms.kubernetes.node_journal import is_ready
 from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.view import ClusterView
@@ -63,7 +64,10 @@ class DaemonSet:
             connection, self._helper.context, self._options.namespace, origin="observe.agent",
             namespace_labels=objects.NAMESPACE_LABELS,
         )  # fmt: skip
-        things = [objects.secret(self._token), objects.daemon_set(self._options, self._interval_s)]
+        things = [
+            token_secret(objects.NAME, self._token),
+            objects.daemon_set(self._options, self._interval_s),
+        ]
         owned = made.create(things)[-1]
         workload = _OnReadyNodes(owned, made, self._options)
         waiter = Waiter(connection.api, "agents", made.namespace, (workload,), made.pods, self._mask)
@@ -144,7 +148,7 @@ class _OnReadyNodes(Workload):
         wanted = {
             str(node["metadata"]["name"])
             for node in nodes
-            if pods.condition(node, "Ready").get("status") == "True"
+            if pods.holds(node, "Ready")
             and (self.options.node_selector.items() <= (node["metadata"].get("labels") or {}).items())
         }
         if not wanted:

@@ -1,10 +1,10 @@
-"""The objects of agents in a cluster: a Secret with their token, and one DaemonSet."""
+"""The objects of agents in a cluster: one DaemonSet."""
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
+from towtank.platforms.kubernetes import helper_objects
 from towtank.telemetry.agent.options import AgentOptions
 
 NAME = "towtank-agent"
@@ -15,34 +15,14 @@ NAMESPACE_LABELS = {"pod-security.kubernetes.io/enforce": "privileged"}
 MEMORY_LIMIT = "64Mi"
 CPU_REQUEST, MEMORY_REQUEST = "10m", "16Mi"
 _HOST = "/host"
-_SHOWN = "/token"
 _SOCKETS = "/ceph"
 _GRACE_S = 2
 """It has nothing to put in order."""
 
 
-def secret(token: str) -> dict[str, Any]:
-    """What the agents know whoever asks by."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": NAME},
-        "type": "Opaque",
-        "data": {"token": base64.b64encode(token.encode()).decode()},
-    }
-
-
 def daemon_set(options: AgentOptions, interval_s: float) -> dict[str, Any]:
     """One agent on every node, whatever keeps other pods off it."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": NAME},
-        "spec": {
-            "selector": {"matchLabels": ROLE},
-            "template": {"metadata": {"labels": ROLE}, "spec": _pod(options, interval_s)},
-        },
-    }
+    return helper_objects.daemon_set(NAME, ROLE, _pod(options, interval_s))
 
 
 def _pod(options: AgentOptions, interval_s: float) -> dict[str, Any]:
@@ -60,7 +40,7 @@ def _pod(options: AgentOptions, interval_s: float) -> dict[str, Any]:
                 "name": "agent",
                 "image": options.image,
                 "args": [
-                    "agent", "--listen", f"0.0.0.0:{PORT}", "--token-file", f"{_SHOWN}/token",
+                    "agent", "--listen", f"0.0.0.0:{PORT}", "--token-file", helper_objects.TOKEN_FILE,
                     "--interval-ms", str(round(interval_s * 1000)),
                     "--proc", f"{_HOST}/proc", "--sys", f"{_HOST}/sys", *sockets,
                 ],
@@ -75,14 +55,14 @@ def _pod(options: AgentOptions, interval_s: float) -> dict[str, Any]:
                     "capabilities": {"drop": ["ALL"]},
                 },
                 "volumeMounts": [
-                    {"name": "token", "mountPath": _SHOWN, "readOnly": True},
+                    helper_objects.token_mount(),
                     *(_mounted(name, f"{_HOST}/{name}") for name in ("proc", "sys")),
                     *([_mounted("ceph", _SOCKETS)] if sockets else []),
                 ],
             }
         ],
         "volumes": [
-            {"name": "token", "secret": {"secretName": NAME, "defaultMode": 0o400}},
+            helper_objects.token_volume(NAME, 0o400),
             *(_of_host(name, f"/{name}") for name in ("proc", "sys")),
             *([_of_host("ceph", options.ceph_sockets)] if options.ceph_sockets is not None else []),
         ],
