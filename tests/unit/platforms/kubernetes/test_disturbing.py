@@ -183,7 +183,9 @@ def test_where_pod_security_forbids_them_nothing_is_left(cluster, make, context)
     cluster.refuses["Pod/towtank-disturber"] = Refusal(
         403, "Forbidden", 'pods "x" is forbidden: violates PodSecurity "restricted"'
     )
-    with pytest.raises(PlatformError, match=r'may not stand in namespace towtank-shop-faults-.*"restricted"'):
+    with pytest.raises(
+        PlatformError, match=r'may not stand in namespace towtank-shop-.*-faults: .*"restricted"'
+    ):
         KubernetesPlatform().deploy(make(disturber={"image": "engine:1"}), context)
     assert [name for kind, _, name in cluster.store if kind == "namespaces"] == ["default", "kube-system"]
 
