@@ -24,6 +24,7 @@ ALLOWED = {
     "store": {"design", "load", "telemetry"},
     "analysis": {"design", "store"},
     "report": {"analysis", "store", "design"},
+    "notebook": {"analysis", "report", "store"},
     "audit": set(),
     "campaign": {"design", "platforms", "telemetry", "drivers", "faults", "load", "store", "analysis"},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import duckdb
@@ -38,5 +39,7 @@ def connect(
     }
     connection = duckdb.connect(":memory:", config=config)
     # On by default for queries of a few seconds, and printed to stdout, in the midst of what `towtank sql` prints.
-    connection.execute("SET enable_progress_bar = false")
+    # In a notebook without ipywidgets there is none, and turning it off is refused.
+    with contextlib.suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
     return connection

@@ -89,6 +89,12 @@ def formats_of(wanted: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
+def alone(figure: Figure, *, narrow: bool = False, padding: int = 16) -> dict[str, Any]:
+    """Return the specification of a figure that stands by itself: on white, with room around it in px."""
+    spec = copy.deepcopy(figure.spec(narrow=narrow))
+    return {**spec, "background": LIGHT["paper"], "padding": padding}
+
+
 def encode(figure: Figure, suffix: str, *, narrow: bool = False, padding: int = 16) -> bytes:
     """Draw a figure on white in one format.
 
@@ -102,10 +108,7 @@ def encode(figure: Figure, suffix: str, *, narrow: bool = False, padding: int = 
     padding : int
         White around it, px.
     """
-    spec: dict[str, Any] = copy.deepcopy(figure.spec(narrow=narrow))
-    spec["background"] = LIGHT["paper"]
-    spec["padding"] = padding
-    text = json.dumps(spec)
+    text = json.dumps(alone(figure, narrow=narrow, padding=padding))
     version = vegalite_version()
     if suffix == "svg":
         return str(vl_convert.vegalite_to_svg(text, vl_version=version)).encode()
