@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-Unit = Literal["s", "ratio", "per_s", "count", "bytes", "cores", "bytes_per_s"]
+Unit = Literal["s", "ratio", "per_s", "count", "bytes", "cores", "bytes_per_s", "money"]
 _OF_WORKLOAD = re.compile(r"^([a-z0-9_.]+)\[([A-Za-z0-9][A-Za-z0-9_.-]{0,62})\]$")
 _OF_REQUESTS = frozenset({
     "goodput", "error_ratio", "requests", "mean", "min", "throughput", "throughput_median", "bytes_in_per_s",
@@ -33,7 +33,8 @@ class Variable:
     ----------
     name : str
     unit : str
-        Base unit of its values: s, ratio (0–1), per_s, count, bytes, cores, bytes_per_s.
+        Base unit of its values: s, ratio (0–1), per_s, count, bytes, cores, bytes_per_s, money
+        (in the currency of the report).
     better : {"lower", "higher"}
     title : str
         How figures and tables call it.
@@ -117,6 +118,12 @@ _FIXED = {
         Variable("scale_up", "s", "lower", "scale-up",
                  "from a rise of the intended load to the first new pod that is ready, "
                  "mean over the rises that brought one"),
+        Variable("cost", "money", "lower", "cost",
+                 "of the billing window: from the start of the load until what is paid for is back at its baseline"),
+        Variable("cost_drive", "money", "lower", "cost of the drive phase",
+                 "from the start of the load to the end of the measured window"),
+        Variable("cost_per_1000", "money", "lower", "cost per 1,000 requests",
+                 "cost ÷ requests of the run × 1,000: expected answers, or all that were due (`cost.per_1000`)"),
         Variable("collapsed", "ratio", "lower", "collapse share", "1 when the system collapsed in the run, else 0"),
     )
 }  # fmt: skip
@@ -198,6 +205,10 @@ def own_variable(name: str, better: Literal["lower", "higher"]) -> Variable:
 
 FAULT_VARIABLES = ("availability", "fault_failures", "time_to_recover")
 """Known of runs in which faults were planned, be it of kind `none`."""
+
+
+COST_VARIABLES = ("cost", "cost_drive", "cost_per_1000")
+"""Known of experiments with prices."""
 
 
 def known_names() -> tuple[str, ...]:

@@ -29,8 +29,10 @@ from towtank.analysis import (
     timeseries,
     usage,
 )
+from towtank.analysis.break_even import break_even
 from towtank.analysis.capacity import searched_in, sentence
 from towtank.analysis.comparison import Values, compare
+from towtank.analysis.cost_findings import break_even_findings, cost_findings
 from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution
 from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
@@ -90,6 +92,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     compared = compare(plan, values, deployments=deployments, block_s=block_s)
     comparisons = _marked(plan, counting, compared, deployments)
     resting = _resting(counting, comparisons)
+    level = break_even(plan, gathered.costs, confidence=confidence)
     table = slo.slo_table(plan, counting, treatments)
     found = findings.findings(
         plan, gathered.records, gathered.summaries, treatments, comparisons,
@@ -99,6 +102,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     found = (
         *resting, *gathered.steady, *found, *shifts.shift_findings(plan, gathered.steadiness), *trace_findings(traced),
         *request_findings(gathered.crowded),
+        *cost_findings(plan.experiment.cost, counting), *break_even_findings(level),
     )  # fmt: skip
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     searched = searched_in(results.path)
@@ -143,6 +147,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         generators=generators.generators_of(gathered.counted),
         spreads=descriptive.spreads(plan, counting, blocks=len({run.block for run in gathered.records})),
         normality=normality.normality_table(plan, counting, alpha=1 - confidence),
+        break_even=level,
         own=plan.experiment.own,
         usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
         each=_concat(list(gathered.each.values()), each.COLUMNS),
@@ -374,7 +379,25 @@ def _meta(
         "family": sum(c.confirmatory for c in comparisons),
         "blocks": len({run.block for run in plan.runs}),
         "tools": _tools(plan),
+        **_prices(plan),
     }
+
+
+def _prices(plan: Plan) -> dict[str, Any]:
+    """Currency of the report, and whose prices were taken for which deployment."""
+    cost = plan.experiment.cost
+    if cost is None:
+        return {}
+    return {
+        "currency": cost.currency,
+        "per_1000": cost.per_1000,
+        "prices": {
+            name: {
+                "list": one.prices.prices, "of": one.prices.date, "source": one.prices.source, "note": one.prices.note,
+            } if one.prices is not None else {"list": "a bill, shared out", "lines": len(one.bill)}
+            for name, one in cost.deployments.items()
+        },
+    }  # fmt: skip
 
 
 def _tools(plan: Plan) -> list[str]:

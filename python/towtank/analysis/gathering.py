@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -13,8 +13,10 @@ from towtank.analysis import hops
 from towtank.analysis.distribution import Distribution, Pool
 from towtank.analysis.engine_findings import EngineFinding
 from towtank.analysis.model import Finding, Quantity, RunSummary
+from towtank.analysis.paid import Paid
 from towtank.analysis.pods import Pods
 from towtank.analysis.requested import Crowded
+from towtank.analysis.run_cost import RunCost, run_costs
 from towtank.analysis.run_facts import Asked, CountedFacts, RunFacts, asked_of, derive
 from towtank.analysis.scaling import RunScaling
 from towtank.analysis.selection import counting_attempts
@@ -26,7 +28,7 @@ from towtank.store.derived import DerivedRuns
 from towtank.store.run_folder import RunFolder
 from towtank.store.run_record import RunRecord
 
-_OF_NO_TREATMENT = Asked((), {}, {}, (), (), {}, None)
+_OF_NO_TREATMENT = Asked((), {}, {}, (), (), {}, None, None)
 
 
 @dataclass
@@ -60,6 +62,8 @@ class Gathered:
     scaling: list[RunScaling] = field(default_factory=list)
     steady: tuple[Finding, ...] = ()
     """What `answer.steady_state` left out."""
+    costs: dict[str, list[RunCost]] = field(default_factory=lambda: defaultdict(list))
+    """Treatment → what its runs that count cost; empty without prices."""
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -82,16 +86,34 @@ def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> 
     labels = {treatment.id: treatment.label for treatment in plan.treatments}
     gathered.steady = tuple(steady_findings(steady, [f for f in measured if f.run_id in chosen], labels))
     pools: dict[str, Pool] = defaultdict(Pool)
+    paid: dict[str, Paid] = {}
     for folder in folders:
         of_treatment = asked.get(folder.record.treatment_id, _OF_NO_TREATMENT)
         facts = _facts(results, folder, plan, of_treatment, derived, counts=folder.run_id in chosen)
         gathered.summaries.append(facts.summary)
         gathered.said[folder.run_id] = facts.said
+        if facts.paid is not None:
+            paid[folder.run_id] = facts.paid
         if facts.counted is not None:
             pools[folder.record.treatment_id].add(facts.counted.latency)
             _take(gathered, folder.record, facts.summary, facts.counted)
     gathered.pooled = {treatment: pool.all() for treatment, pool in pools.items()}
+    _add_costs(gathered, run_costs(records, paid, plan))
     return gathered
+
+
+def _add_costs(gathered: Gathered, costs: Mapping[str, RunCost]) -> None:
+    """Prices come last: a run's bill may follow from what other runs had, or saw."""
+    if not costs:
+        return
+
+    def with_cost(run: RunSummary) -> RunSummary:
+        return replace(run, values={**run.values, **costs[run.run_id].values})
+
+    gathered.summaries[:] = map(with_cost, gathered.summaries)
+    for treatment, runs in gathered.counting.items():
+        gathered.costs[treatment] = [costs[run.run_id] for run in runs]
+        runs[:] = map(with_cost, runs)
 
 
 def _facts(

@@ -13,7 +13,7 @@ import towtank
 from towtank.store import Results
 from towtank.store.derived import DerivedRuns
 
-_PARTS = ("", "analysis", "design", "store")
+_PARTS = ("", "analysis", "cost", "design", "store")
 """Packages that what is derived of a run depends on."""
 
 

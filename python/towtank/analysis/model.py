@@ -15,6 +15,7 @@ from towtank.design.capacity_file import Capacity
 from towtank.variables import Variable
 
 if TYPE_CHECKING:  # they are made of what is here
+    from towtank.analysis.break_even import BreakEven
     from towtank.analysis.descriptive import Spread
     from towtank.analysis.normality import Normality
 
@@ -255,5 +256,7 @@ class ExperimentAnalysis:
     generators: pd.DataFrame = field(default_factory=pd.DataFrame)
     spreads: tuple[Spread, ...] = ()
     normality: tuple[Normality, ...] = ()
+    break_even: BreakEven | None = None
+    """Loads at which deployments change places in cost; None without prices."""
     own: Mapping[str, Variable] = field(default_factory=dict)
     """Response variables that the experiment file declares."""

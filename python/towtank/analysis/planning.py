@@ -14,6 +14,7 @@ from towtank.analysis.differences import between_blocks, between_samples
 from towtank.analysis.model import Quantity
 from towtank.analysis.own_values import own_values
 from towtank.analysis.power import blocks_to_resolve, power_of_t, upper_sd
+from towtank.analysis.run_cost import cost_values
 from towtank.analysis.selection import counting_attempts
 from towtank.analysis.steady_state import steady_folders
 from towtank.analysis.summaries import summarise_run
@@ -137,10 +138,12 @@ def pilot_values(plan: Plan, pilot: Results, names: Sequence[str]) -> Values:
     found: dict[str, dict[str, dict[int, Quantity]]] = {name: {} for name in names}
     folders = steady_folders(pilot, plan)
     chosen = counting_attempts([run.record for run in folders])
+    costs = cost_values(folders, plan)
     for run in folders:
         if run.run_id not in chosen:
             continue
-        summary = summarise_run(run, wanted=names, own=own_values(pilot, run, plan)).summary
+        own = own_values(pilot, run, plan) | costs.get(run.run_id, {})
+        summary = summarise_run(run, wanted=names, own=own).summary
         for name in names:
             found[name].setdefault(run.record.treatment_id, {})[run.record.block] = summary.values[name]
     return found

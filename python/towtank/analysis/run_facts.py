@@ -14,6 +14,7 @@ from towtank.analysis.engine_findings import EngineFinding, engine_findings
 from towtank.analysis.hops import RunHops
 from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.own_values import own_values
+from towtank.analysis.paid import Paid, read_paid
 from towtank.analysis.pods import Pods
 from towtank.analysis.requested import Crowded, crowded
 from towtank.analysis.scaling import Demanded, RunScaling
@@ -21,12 +22,14 @@ from towtank.analysis.selection import wanted_variables
 from towtank.analysis.shifts import Steadiness
 from towtank.analysis.summaries import RunData, summarise_run
 from towtank.analysis.tables import step_label
+from towtank.cost.spec import PricedDeployment
 from towtank.design import load_shape
 from towtank.design.constant_load import constant_stretches
 from towtank.design.journey_shape import step_timeouts_s, trace_shares
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
 from towtank.store.run_folder import RunFolder
+from towtank.variables import COST_VARIABLES
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Asked:
         Share of requests that carry a trace id, by workload and step.
     demanded : Demanded or None
         What supply is compared with.
+    priced : PricedDeployment, optional
+        What its deployment is paid by; None without a price.
     """
 
     wanted: tuple[str, ...]
@@ -58,6 +63,7 @@ class Asked:
     stretches: Sequence[tuple[float, float]]
     shares: Mapping[tuple[str, str], float]
     demanded: Demanded | None
+    priced: PricedDeployment | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +96,20 @@ class RunFacts:
     said : tuple of EngineFinding
     counted : CountedFacts or None
         Of a run that enters numbers.
+    paid : Paid or None
+        What it had of what its deployment is paid by; prices are put on it when all runs are known.
     """
 
     summary: RunSummary
     said: tuple[EngineFinding, ...]
     counted: CountedFacts | None
+    paid: Paid | None = None
 
 
 def asked_of(plan: Plan) -> dict[str, Asked]:
     """What is asked of the runs of each treatment, by its id."""
-    wanted = wanted_variables(plan)
+    wanted = tuple(name for name in wanted_variables(plan) if name not in COST_VARIABLES)
+    cost = plan.experiment.cost
     declared = plan.experiment.answer.variables if plan.experiment.answer else {}
     own = {name: one.sql for name, one in declared.items()}
     return {
@@ -111,6 +121,7 @@ def asked_of(plan: Plan) -> dict[str, Asked]:
             constant_stretches(treatment.spec),
             trace_shares(treatment.spec.driven, treatment.spec.generator.traceparent),
             scaling.demanded(treatment.spec),
+            cost.deployments.get(treatment.spec.deployment_name) if cost is not None else None,
         )
         for treatment in plan.treatments
     }
@@ -136,7 +147,8 @@ def derive(results: Results, folder: RunFolder, plan: Plan, asked: Asked, *, cou
         own=own_values(results, folder, plan),
     )
     said = engine_findings(folder.events())
-    return RunFacts(run.summary, said, _counted(folder, run, asked) if counts else None)
+    paid = None if asked.priced is None else read_paid(folder, asked.priced)
+    return RunFacts(run.summary, said, _counted(folder, run, asked) if counts else None, paid)
 
 
 def _counted(folder: RunFolder, run: RunData, asked: Asked) -> CountedFacts:

@@ -17,6 +17,7 @@ from towtank.analysis.comparison import Compared, Rules, confirmatory, explorato
 from towtank.analysis.differences import between_samples
 from towtank.analysis.model import Comparison, Quantity
 from towtank.analysis.own_values import own_values
+from towtank.analysis.run_cost import cost_values
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.steady_state import beginning_at, steady_state
 from towtank.analysis.summaries import STANDARD_VARIABLES, summarise_run
@@ -181,12 +182,14 @@ def _read(results: Results, start_us: int | None) -> _Session:
     folders = beginning_at(results.runs("all"), start_us)
     chosen = counting_attempts([folder.record for folder in folders])
     wanted = wanted_variables(plan)
+    costs = cost_values(folders, plan)
     for folder in folders:
         record = folder.record
         session.attempts[record.treatment_id] = session.attempts.get(record.treatment_id, 0) + 1
         if record.run_id not in chosen:
             continue
-        summary = summarise_run(folder, wanted=wanted, own=own_values(results, folder, plan)).summary
+        own = own_values(results, folder, plan) | costs.get(record.run_id, {})
+        summary = summarise_run(folder, wanted=wanted, own=own).summary
         number = session.runs.get(record.treatment_id, 0)
         session.runs[record.treatment_id] = number + 1
         if summary.system == "collapsed":

@@ -10,6 +10,7 @@ from towtank.analysis import contrasts
 from towtank.analysis import final_blocks as stein_blocks
 from towtank.analysis.model import Quantity
 from towtank.analysis.own_values import own_values
+from towtank.analysis.run_cost import cost_values
 from towtank.analysis.steady_state import steady_folders
 from towtank.analysis.summaries import summarise_run
 from towtank.campaign.resume import usable
@@ -84,10 +85,12 @@ def _confidence(plan: Plan) -> float:
 def _pilot_values(results: Results, plan: Plan, rule: Adaptive) -> dict[tuple[str, str], dict[int, Quantity]]:
     """(variable, treatment) → block → value, of runs that the instrument did not spoil."""
     found: dict[tuple[str, str], dict[int, Quantity]] = {}
-    for run in steady_folders(results, plan):
+    folders = steady_folders(results, plan)
+    costs = cost_values(folders, plan)
+    for run in folders:
         if run.record.block > rule.at_least or not usable(run):
             continue
-        own = own_values(results, run, plan)
+        own = own_values(results, run, plan) | costs.get(run.run_id, {})
         summary = summarise_run(run, wanted=tuple(rule.until), own=own).summary
         for name in rule.until:
             if name in summary.values:

@@ -80,7 +80,10 @@ def _data(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str
     whole = json.loads(made.to_json())
     whole.pop("files")
     decision = None if decides is None else asdict(decides)
-    return {**whole, "notes": list(remarks), "forecast": asdict(takes), "decides": decision}
+    from towtank.design.expected_cost import expected_costs
+
+    costs = [asdict(one) for one in expected_costs(made, takes)]
+    return {**whole, "notes": list(remarks), "forecast": asdict(takes), "decides": decision, "costs": costs}
 
 
 def _show(
@@ -101,6 +104,8 @@ def _show(
     console.print(_orders(made))
     console.print()
     console.print(_totals(made, takes))
+    for line in _cost(made, takes):
+        console.print(line)
     console.print()
     for line in _decision(made, decides):
         console.print(line)
@@ -210,6 +215,14 @@ def _totals(made: Plan, takes: Forecast) -> Table:
     if least != most:
         table.add_row("", f"up to {most / least:.3g} times that with all {most} blocks")
     return table
+
+
+def _cost(made: Plan, takes: Forecast) -> list[str]:
+    """Lines about what the runs will cost, as far as that is known before them."""
+    from towtank.design.expected_cost import expected_costs, in_words
+
+    spec = made.experiment.cost
+    return [] if spec is None else in_words(expected_costs(made, takes), spec.currency)
 
 
 def _decision(made: Plan, decides: Power | None) -> list[str]:

@@ -152,6 +152,10 @@ class ExperimentFile(Model):
         description="what supply is compared with: the fewest replicas that hold the objectives at a load; without "
         "it, elasticity is a figure and no number",
     )
+    cost: Any = Field(
+        None,
+        description="what deployments cost: a price list, or price lists and bills by deployment (docs/cost.md)",
+    )
     max_invalid_repeats: Whole = Field(
         2, ge=0, le=20, description="how often an invalid run is repeated, at the end of its block"
     )

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from towtank.design.context import FileContext
 from towtank.design.plugin_section import named_model
-from towtank.design.problems import Place, Problems, listing, nearest
+from towtank.design.problems import Problems, listing, nearest
+from towtank.design.slo import asked_variables
 from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined, validated
 from towtank.faults import registry
@@ -122,17 +123,7 @@ def check_fault_variables(root: Mapping, problems: Problems) -> None:
     """Response variables of faults are known only where faults are planned, be it of kind `none`."""
     if root.get("faults") is not None:
         return
-    asked: list[tuple[str, Place, str]] = []
-    answer, repetitions, bounds = root.get("answer"), root.get("repetitions"), root.get("slo")
-    primary = answer.get("primary") if isinstance(answer, Mapping) else None
-    for index, item in enumerate(primary.items if isinstance(primary, Sequence) else ()):
-        if isinstance(item, Scalar):
-            asked.append((item.text, item.place, f"answer.primary[{index}]"))
-    until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
-    for path, node in (("repetitions.until", until), ("slo", bounds)):
-        if isinstance(node, Mapping):
-            asked += [(name, entry.place, f"{path}.{name}") for name, entry in node.entries.items()]
-    for name, place, where in asked:
+    for name, place, where in asked_variables(root):
         if name in FAULT_VARIABLES:
             problems.add(
                 place, where, f"{name!r} is known only of an experiment with `faults`, and there are none"

@@ -19,11 +19,6 @@ from towtank.design.tree import Entry, Mapping, Node, Scalar, Sequence, has_unkn
 from towtank.design.validation import lies_in, validated
 from towtank.spelling import nearest_name
 
-_LATER = {
-    "cost": "this version of Towtank knows no prices yet",
-}
-"""Keys of the design that a later version brings; a guess at a misspelling would mislead."""
-
 
 def check_keys(root: Mapping, problems: Problems) -> Mapping:
     """Say unknown and missing keys of the file itself, and expressions where none can be.
@@ -36,14 +31,13 @@ def check_keys(root: Mapping, problems: Problems) -> Mapping:
     known = tuple(ExperimentFile.model_fields)
     entries: dict[str, Entry] = {}
     for key, entry in root.entries.items():
-        meant = key if key in known or key in _LATER else nearest_name(key, known)
+        meant = key if key in known else nearest_name(key, known)
         if meant != key and meant in root.entries:
             meant = key
         entries[meant or key] = entry
         if key not in known:
-            hint = _LATER.get(key) or nearest(key, known)
             allowed = listing(known, most=len(known))
-            problems.add(entry.place, key, f"unknown key {key!r}; allowed are {allowed}", hint)
+            problems.add(entry.place, key, f"unknown key {key!r}; allowed are {allowed}", nearest(key, known))
     root = replace(root, entries=entries)
     for key in ("experiment", "question", "deployments", "workloads"):
         if key not in root.entries:

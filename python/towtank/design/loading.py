@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from towtank.design.answer import least_blocks
+from towtank.design.cost_section import read_cost
 from towtank.design.design_checks import check_design, check_sources, check_steady_state, notes
 from towtank.design.designed import Outline, OutlineSpec
 from towtank.design.digest import digest
@@ -115,10 +116,11 @@ def _draft(path: Path, profile: str | None, overrides: dict[str, str], problems:
     check_sources(root, made.treatments, problems)
     if frame.sure is not None:
         check_steady_state(root, frame.sure, made.treatments, problems)
+    cost = read_cost(root, library, problems)
     expressions = own_expressions(root.get("answer"))
     if frame.spec is None or not made.treatments or problems:
         return Draft(None, problems, made.drivable, expressions)
-    spec = frame.spec.model_copy(update={"profile": profile, "overrides": overrides})
+    spec = frame.spec.model_copy(update={"profile": profile, "overrides": overrides, "cost": cost})
     blocks = range(1, least_blocks(spec) + 1)
     runs = ordered_runs(made.treatments, order=spec.order, seed=spec.seed, blocks=blocks)
     files = {FILE_NAME: text, **library.files}

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from towtank.cost.spec import CostSpec as CostSpec
 from towtank.design.capacity_file import Demand
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.generator_model import Dns as Dns
@@ -327,6 +328,7 @@ class ExperimentSpec(Model):
     max_invalid_repeats: Whole = Field(
         2, ge=0, le=20, description="how often an invalid run is repeated, at the end of its block"
     )
+    cost: CostSpec | None = Field(None, description="prices of deployments, read when the plan was made")
     profile: str | None = Field(None, description="the profile that was chosen")
     overrides: dict[str, str] = Field({}, description="values given on the command line: key path → YAML")
 

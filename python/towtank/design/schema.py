@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from towtank.cost.spec import CostFile
 from towtank.design.experiment_file import DeployFile, ExperimentFile, ObserveFile
 from towtank.design.model import OWN_NAME
 from towtank.drivers import registry as drivers
@@ -28,7 +29,9 @@ Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IDENTITY = "urn:towtank:experiment:1"
 EXPRESSION: Schema = {"$ref": "#/$defs/Expression"}
-_FRAME = frozenset({"ExperimentFile", "Answer", "Adaptive", "ProfileFile"})
+_FRAME = frozenset({
+    "ExperimentFile", "Answer", "Adaptive", "ProfileFile", "CostFile", "DeploymentFile", "ConversionFile",
+})  # fmt: skip
 """Definitions that are the same for every treatment: no expressions in them."""
 _TREATED = ("prepare", "reset", "settle", "generator", "slo")
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
@@ -62,6 +65,7 @@ def json_schema() -> Schema:
         _without_null(root["properties"][name])
         root["properties"][name] = _treated(root["properties"][name])
     root["properties"]["slo"]["propertyNames"] = variable
+    _short_costs(root, definitions)
     definitions["Expression"] = {
         "description": "an expression over factors, worked out when the plan is made",
         "type": "string",
@@ -80,9 +84,27 @@ def _known_only(root: Schema, definitions: dict[str, Schema], known: Schema) -> 
     root["then"] = {"properties": {"slo": named, "repetitions": {"properties": {"until": named}}}}
 
 
+def _short_costs(root: Schema, definitions: dict[str, Schema]) -> None:
+    """A price list by its name alone, for all deployments or for one."""
+    about = root["properties"]["cost"].get("description", "")
+    root["properties"]["cost"] = {
+        "description": about, "anyOf": [{"type": "string"}, {"$ref": "#/$defs/CostFile"}],
+    }  # fmt: skip
+    named = definitions["CostFile"]["properties"]["deployments"]
+    for patterns in ("patternProperties", "additionalProperties"):
+        if isinstance(named.get(patterns), dict):
+            named[patterns] = _or_text(named[patterns])
+
+
+def _or_text(schema: Schema) -> Schema:
+    if "$ref" in schema:
+        return {"anyOf": [{"type": "string"}, schema]}
+    return {pattern: _or_text(below) for pattern, below in schema.items()}
+
+
 def _definitions() -> dict[str, Schema]:
     """Definitions of all models, those inside of treatments with expressions allowed."""
-    models: list[type[Model]] = [ExperimentFile, DeployFile, ObserveFile]
+    models: list[type[Model]] = [ExperimentFile, DeployFile, ObserveFile, CostFile]
     models += [platforms.config_model(name) for name in platforms.names()]
     models += [drivers.config_model(name) for name in drivers.names()]
     models += [telemetry.options_model(name) for name in telemetry.names()]

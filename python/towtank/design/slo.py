@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Iterator
 from collections.abc import Mapping as MappingType
 
 from towtank.design.problems import Place, Problems, listing, nearest, shown
-from towtank.design.tree import Mapping, Node, Scalar
+from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined
 from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
 from towtank.variables import NO_OWN, Variable, known_names, variable
@@ -35,6 +35,7 @@ _READERS: dict[str, Callable[[str | float], float]] = {
     "bytes": lambda value: parse_bytes(value if isinstance(value, str | bool) else round(value)),
     "cores": parse_cores,
     "bytes_per_s": _bytes_per_s,
+    "money": _count,
 }
 
 
@@ -50,7 +51,9 @@ def read_bound(name: str, value: str) -> float:
     """
     unit = variable(name).unit
     return _READERS[unit](
-        float(value) if unit in ("count", "bytes_per_s") and value.isascii() and value.isdecimal() else value
+        float(value)
+        if unit in ("count", "bytes_per_s", "money") and value.isascii() and value.isdecimal()
+        else value
     )
 
 
@@ -84,6 +87,20 @@ def check_variable(  # noqa: PLR0917 - every place that names one is checked wit
         problems.add(place, path, f"{name!r}: there is no workload {found.workload!r}")
         return False
     return True
+
+
+def asked_variables(root: Mapping) -> Iterator[tuple[str, Place, str]]:
+    """Response variables that a file names, each with its place and key path: primaries, widths, bounds."""
+    answer, repetitions, bounds = root.get("answer"), root.get("repetitions"), root.get("slo")
+    primary = answer.get("primary") if isinstance(answer, Mapping) else None
+    for index, item in enumerate(primary.items if isinstance(primary, Sequence) else ()):
+        if isinstance(item, Scalar):
+            yield item.text, item.place, f"answer.primary[{index}]"
+    until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
+    for path, node in (("repetitions.until", until), ("slo", bounds)):
+        if isinstance(node, Mapping):
+            for name, entry in node.entries.items():
+                yield name, entry.place, f"{path}.{name}"
 
 
 def read_slo(

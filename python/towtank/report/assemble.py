@@ -161,6 +161,8 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
     found: list[Block | None] = [
         tables.treatments(analysis, names),
         tables.latency(analysis, names),
+        tables.costs(analysis, names),
+        tables.break_even(analysis),
         tables.faults(analysis, names),
         *figures.timeseries,
         *figures.observed,
@@ -248,6 +250,10 @@ def _repeat(analysis: ExperimentAnalysis, meta: Mapping[str, Any]) -> Section:
     blocks: list[Block] = [
         Document("Command", clean(_command(meta), limit=SENTENCE), folded=False),
         Facts("Design", tuple(_design(meta))),
+    ]
+    blocks += [
+        Facts(f"Prices of {clean(name)}", _items(facts))
+        for name, facts in _mapping(meta.get("prices")).items()
     ]
     versions = _items(meta.get("versions"))
     if versions:

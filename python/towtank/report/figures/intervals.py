@@ -163,6 +163,7 @@ _UNIT_AXIS: dict[str, tuple[str | None, str]] = {
     "ratio": (None, "~%"),
     "per_s": ("per second", "~r"),
     "cores": ("cores", "~r"),
+    "money": (None, "~g"),
 }
 
 

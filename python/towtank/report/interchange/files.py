@@ -9,6 +9,7 @@ from pathlib import Path
 from towtank.analysis.analyse import analyse
 from towtank.analysis.distribution import Distribution, merge
 from towtank.analysis.own_values import own_values
+from towtank.analysis.run_cost import cost_values
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.steady_state import steady_folders
 from towtank.analysis.summaries import summarise_run
@@ -77,9 +78,10 @@ def write_k6_summaries(
     slo = _objectives(results)
     plan = results.plan
     wanted = wanted_variables(plan)
+    costs = cost_values(results.runs("all"), plan)
     texts = {}
     for run in _exported(results, everything=everything):
-        own = own_values(results, run, plan)
+        own = own_values(results, run, plan) | costs.get(run.run_id, {})
         found = summarise_run(run, wanted=wanted, own=own).summary
         bounds = slo.get(run.record.treatment_id, {})
         made = k6_summary.summary(found, run.counts(), bounds, plan.experiment.own)

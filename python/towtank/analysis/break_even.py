@@ -1,0 +1,190 @@
+"""At which load another deployment becomes the cheaper one: lines of a month's cost from what runs measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from towtank.analysis.estimates import estimate
+from towtank.analysis.model import Quantity
+from towtank.analysis.run_cost import RunCost
+from towtank.cost.break_even import (
+    Crossing,
+    Line,
+    Measured,
+    crossings,
+    pay_per_use,
+    sentence,
+    staircase,
+    while_there,
+)
+from towtank.cost.money import DAY_S, converted
+from towtank.cost.price_list import AnyPriceList, OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
+from towtank.cost.rules import CannotPriceError
+from towtank.cost.spec import CostSpec, PricedDeployment
+from towtank.design.plan import Plan
+from towtank.variables import own_variable
+
+GIB = 2**30
+LEAST_PER_S = 1 / DAY_S
+"""One request a day."""
+MOST_PER_S = 1e9 / DAY_S
+"""A billion requests a day."""
+MOST_LISTED = 12
+"""Crossings of a pair that are listed; a staircase may cross a line hundreds of times."""
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Crossings of every pair of treatments that differ in their deployment.
+
+    Parameters
+    ----------
+    crossings : tuple of Crossing
+        Deployments are named by the label of their treatment.
+    not_listed : int
+        Crossings beyond `MOST_LISTED` of a pair.
+    unknown : dict
+        Label of a treatment → why there is no line of it.
+    """
+
+    crossings: tuple[Crossing, ...] = ()
+    not_listed: int = 0
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Every crossing in words."""
+        return tuple(sentence(one) for one in self.crossings)
+
+
+def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence: float) -> BreakEven | None:
+    """Find the loads at which deployments change places; None without prices.
+
+    Parameters
+    ----------
+    plan : Plan
+    runs : mapping
+        Treatment → what its runs that count cost.
+    confidence : float
+        Of the intervals of what was measured; those of crossings follow from them.
+    """
+    cost = plan.experiment.cost
+    if cost is None:
+        return None
+    lines: list[tuple[str, Mapping[str, object], Line]] = []
+    unknown: dict[str, str] = {}
+    for treatment in plan.treatments:
+        others = {k: v for k, v in treatment.levels.items() if k != "deployment"}
+        try:
+            line = _line(
+                cost, treatment.spec.deployment_name, treatment.label, runs.get(treatment.id, ()), confidence
+            )
+        except CannotPriceError as error:
+            unknown[treatment.label] = str(error)
+        else:
+            lines.append((treatment.label, others, line))
+    found: list[Crossing] = []
+    left_out = 0
+    for one, other in _pairs(lines):
+        mine = crossings(one, other, least_per_s=LEAST_PER_S, most_per_s=MOST_PER_S)
+        found += mine[:MOST_LISTED]
+        left_out += max(0, len(mine) - MOST_LISTED)
+    return BreakEven(tuple(found), left_out, unknown)
+
+
+def _pairs(lines: Sequence[tuple[str, Mapping[str, object], Line]]) -> Iterator[tuple[Line, Line]]:
+    """Lines of treatments that differ in nothing but their deployment."""
+    for index, (_, others, line) in enumerate(lines):
+        for _, same, beside in lines[index + 1 :]:
+            if others == same:
+                yield line, beside
+
+
+def _line(cost: CostSpec, deployment: str, label: str, runs: Sequence[RunCost], confidence: float) -> Line:
+    one = cost.deployments.get(deployment)
+    if one is None or one.prices is None:
+        raise CannotPriceError(
+            "it has no price list" if one is None else "a bill does not say what other loads cost"
+        )
+    prices = one.prices
+    rate = converted(1.0, prices.currency, cost.currency, [each.conversion for each in cost.conversions])
+    return _at_rate(_priced_line(prices, one, label, runs, rate, confidence), rate)
+
+
+def _at_rate(line: Line, rate: float) -> Line:
+    """The line in the currency of the report."""
+    if rate == 1.0:
+        return line
+    plain, low, high = line.cost, line.low, line.high
+    return replace(
+        line, cost=lambda x: rate * plain(x), low=lambda x: rate * low(x), high=lambda x: rate * high(x)
+    )
+
+
+def _priced_line(  # noqa: PLR0917 - all that a line is made of
+    prices: AnyPriceList, one: PricedDeployment, label: str, runs: Sequence[RunCost], rate: float, confidence: float
+) -> Line:  # fmt: skip
+    each = _mean_bytes(prices, runs) / rate
+    vcpu, gib = one.vcpu or 0.0, (one.memory or 0) / GIB
+    if isinstance(prices, PerRequest):
+        return pay_per_use(
+            label, vcpu_price=prices.vcpu, gib_price=prices.memory, request_price=prices.request, vcpu=vcpu, gib=gib,
+            billed_s=_billed(runs, confidence), free=prices.free_per_month, per_request=each,
+        )  # fmt: skip
+    if one.carries is None:
+        raise CannotPriceError(
+            "how many requests per second one carries is not known: write `carries` in `cost`"
+        )
+    capacity = Measured(one.carries)
+    match prices:
+        case Reserved():
+            return staircase(
+                label, node_per_s=prices.node, fee_per_s=prices.fee, capacity=capacity, least_nodes=one.nodes or 1,
+                most_per_s=MOST_PER_S, credit=prices.credit_per_month, per_request=each,
+            )  # fmt: skip
+        case PodRequests():
+            pod = vcpu * prices.vcpu + gib * prices.memory
+            return staircase(
+                label, node_per_s=pod, fee_per_s=prices.fee, capacity=capacity, least_nodes=1,
+                most_per_s=MOST_PER_S, credit=prices.credit_per_month, per_request=each,
+            )  # fmt: skip
+        case OwnHardware():
+            energy = prices.overhead * prices.electricity
+            return staircase(
+                label, node_per_s=prices.machine / prices.lifetime + prices.idle_watts * energy, fee_per_s=0.0,
+                capacity=capacity, least_nodes=one.machines, most_per_s=MOST_PER_S,
+                busy_per_s=(prices.busy_watts - prices.idle_watts) * energy, per_request=each,
+            )  # fmt: skip
+        case PerInstance() if one.idle is None:
+            raise CannotPriceError(
+                "how long an instance waits before it goes is not known: write `idle` in `cost`"
+            )
+        case PerInstance():
+            free = prices.free_per_month
+            return while_there(
+                label, instance_per_s=vcpu * prices.vcpu + gib * prices.memory, capacity=capacity,
+                idle_s=one.idle or 0.0, least=0, most_per_s=MOST_PER_S, per_request=each,
+                free=free.vcpu_seconds * prices.vcpu + free.gib_seconds * prices.memory,
+            )  # fmt: skip
+
+
+def _mean_bytes(prices: AnyPriceList, runs: Sequence[RunCost]) -> float:
+    """Logs and egress of a request, mean over runs; in the currency of the report."""
+    if not prices.log and not prices.egress:
+        return 0.0
+    known = [run.bytes_each for run in runs if run.bytes_each is not None]
+    if not known:
+        raise CannotPriceError("logs or egress are charged, and no run knows its bytes")
+    return sum(known) / len(known)
+
+
+def _billed(runs: Sequence[RunCost], confidence: float) -> Measured:
+    """Billed seconds for each request, with the interval of its mean over runs."""
+    quantities = [Quantity(run.billed_s) for run in runs if run.billed_s is not None]
+    if not quantities:
+        raise CannotPriceError("no run knows for how long instances worked")
+    found = estimate(own_variable("billed_s", "lower"), quantities, confidence=confidence)
+    if found.mean is None:
+        raise CannotPriceError(found.reason)
+    return Measured(found.mean, found.low, found.high)

@@ -1,0 +1,87 @@
+"""What an experiment says of cost: the file's own form, and what is made of it, with price lists read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from towtank.cost.bill import BillLine
+from towtank.cost.money import Conversion, Currency
+from towtank.cost.price_list import AnyPriceList, IsoDate
+from towtank.fields import Cores, Duration, Model, Number, Rate, Size, Slug, Whole
+
+
+class Instance(Model):
+    """What a price list needs to know of a deployment, and nothing else says."""
+
+    vcpu: Cores | None = Field(None, description="vCPU of one instance, or requested by one pod")
+    memory: Size | None = Field(None, description="memory of one instance, or requested by one pod")
+    nodes: Whole | None = Field(
+        None,
+        ge=1,
+        description="nodes that are there all the time; else they are counted by the source `kubernetes`",
+    )
+    machines: Whole = Field(1, ge=1, description="own machines")
+    carries: Rate | None = Field(
+        None,
+        gt=0,
+        description="requests per second that one node, machine, pod or instance carries; for break-even",
+    )
+    idle: Duration | None = Field(
+        None, description="how long an instance waits for another request before it goes; for break-even"
+    )
+
+
+class ConversionFile(Model):
+    """One currency in another, on a day."""
+
+    source: Currency = Field(alias="from", description="currency of a price list")
+    target: Currency = Field(alias="to", description="currency of the report")
+    rate: Number = Field(gt=0, description="one `from` is so many `to`")
+    date: IsoDate = Field(description="day of the rate")
+
+    @property
+    def conversion(self) -> Conversion:
+        """For `money.converted`."""
+        return Conversion(self.source, self.target, self.rate, self.date)
+
+
+class DeploymentFile(Instance):
+    """Cost of one deployment, as a file says it."""
+
+    prices: str | None = Field(None, description="a shipped price list, or a file beside the experiment")
+    bill: str | None = Field(None, description="CSV of a real bill to share out: name, amount, by")
+
+
+class CostFile(DeploymentFile):
+    """Cost, as a file says it; what stands outside of `deployments` holds for those that do not say otherwise."""
+
+    currency: Currency | None = Field(
+        None, description="of the report; left out where all prices have the same"
+    )
+    conversions: tuple[ConversionFile, ...] = Field(
+        (), description="rates between price lists and the report"
+    )
+    per_1000: Literal["successes", "requests"] = Field(
+        "successes", description="what `cost_per_1000` divides by: expected answers only, or all requests due"
+    )
+    deployments: dict[Slug, DeploymentFile] = Field(
+        {}, description="deployment → its price list, or more about it"
+    )
+
+
+class PricedDeployment(Instance):
+    """Cost of one deployment, with its price list or its bill read."""
+
+    prices: Annotated[AnyPriceList, Field(discriminator="model")] | None = None
+    bill: tuple[BillLine, ...] = ()
+
+
+class CostSpec(Model):
+    """Cost of an experiment; a deployment that is not here has no price."""
+
+    currency: Currency
+    conversions: tuple[ConversionFile, ...] = ()
+    per_1000: Literal["successes", "requests"] = "successes"
+    deployments: dict[Slug, PricedDeployment]

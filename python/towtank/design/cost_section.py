@@ -1,0 +1,192 @@
+"""The `cost` key: price lists and bills of deployments, read and checked before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from towtank.cost.bill import BillLine
+from towtank.cost.money import converted
+from towtank.cost.price_list import AnyPriceList, PerInstance, PerRequest, PodRequests
+from towtank.cost.spec import CostFile, CostSpec, DeploymentFile, Instance, PricedDeployment
+from towtank.design.bill_file import read_bill
+from towtank.design.expansion import refuse_expressions
+from towtank.design.include import Library
+from towtank.design.price_lists import read_price_list
+from towtank.design.problems import Place, Problems, listing, nearest
+from towtank.design.slo import asked_variables
+from towtank.design.tree import Entry, Mapping, Node, Scalar
+from towtank.design.validation import validated
+from towtank.variables import COST_VARIABLES
+
+KEY = "cost"
+
+
+def read_cost(root: Mapping, library: Library, problems: Problems) -> CostSpec | None:
+    """Read `cost` with all that it names; None where there is none, or something in it is wrong, which is said."""
+    node = root.get(KEY)
+    if node is None:
+        for name, place, where in asked_variables(root):
+            if name in COST_VARIABLES:
+                problems.add(
+                    place, where, f"{name!r} is known only of an experiment with `cost`, and there is none"
+                )
+        return None
+    before = len(problems)
+    refuse_expressions(node, (KEY,), problems)
+    node = _written_out(node)
+    if not isinstance(node, Mapping):
+        problems.add(node.place, KEY, "allowed is the name of a price list, or a mapping with `deployments`")
+        return None
+    file = validated(CostFile, node, (KEY,), root.key_place(KEY), problems)
+    if file is None:
+        return None
+    reader = _Reader(node, file, library, problems)
+    deployments = root.get("deployments")
+    known = tuple(deployments.entries) if isinstance(deployments, Mapping) else ()
+    reader.refuse_unknown(known)
+    priced = {name: one for name in known if (one := reader.deployment(name)) is not None}
+    if len(problems) == before and not priced:
+        problems.add(
+            root.key_place(KEY),
+            KEY,
+            "no deployment has a price",
+            "write `prices`, or `deployments: {NAME: PRICES}`",
+        )
+    currency = reader.currency(priced)
+    if currency is None or len(problems) > before:
+        return None
+    return CostSpec(
+        currency=currency, conversions=file.conversions, per_1000=file.per_1000, deployments=priced
+    )
+
+
+def _written_out(node: Node) -> Node:
+    """Short forms in full: a name alone is `prices`, at the top and for a deployment."""
+    if isinstance(node, Scalar):
+        return _prices(node)
+    if not isinstance(node, Mapping):
+        return node
+    of = node.get("deployments")
+    if not isinstance(of, Mapping):
+        return node
+    written = {
+        name: Entry(entry.place, _prices(entry.node)) if isinstance(entry.node, Scalar) else entry
+        for name, entry in of.entries.items()
+    }
+    place = node.key_place("deployments")
+    return Mapping(node.place, {**node.entries, "deployments": Entry(place, Mapping(of.place, written))})
+
+
+def _prices(node: Scalar) -> Mapping:
+    return Mapping(node.place, {"prices": Entry(node.place, node)})
+
+
+@dataclass
+class _Reader:
+    """Reads what deployments name."""
+
+    node: Mapping
+    file: CostFile
+    library: Library
+    problems: Problems
+
+    def refuse_unknown(self, known: tuple[str, ...]) -> None:
+        """Say deployments that there are not."""
+        of = self.node.get("deployments")
+        for name, entry in of.entries.items() if isinstance(of, Mapping) else ():
+            if name not in known:
+                self.problems.add(
+                    entry.place,
+                    f"{KEY}.deployments.{name}",
+                    f"there is no deployment {name!r}; there are {listing(known)}",
+                    nearest(name, known),
+                )
+
+    def deployment(self, name: str) -> PricedDeployment | None:
+        """What one deployment costs; None where it has no price, or something is wrong."""
+        own = self.file.deployments.get(name)
+        of = self.node.get("deployments")
+        node = of.get(name) if isinstance(of, Mapping) else None
+        says = own if own is not None and (own.prices or own.bill) else self.file
+        where = node if says is own and isinstance(node, Mapping) else self.node
+        path = f"{KEY}.deployments.{name}" if says is own else KEY
+        if says.prices and says.bill:
+            self.problems.add(
+                where.key_place("bill"),
+                f"{path}.bill",
+                "prices and a bill cannot hold at once",
+                "take one of them out",
+            )
+            return None
+        if says.prices:
+            prices = read_price_list(
+                says.prices, _place(where, "prices"), f"{path}.prices", self.library, self.problems
+            )
+            instance = self._instance(own)
+            if prices is None or not self._is_complete(prices, instance, where, path):
+                return None
+            return PricedDeployment(prices=prices, **instance.model_dump(mode="json"))
+        if says.bill:
+            bill = self._bill(says.bill, _place(where, "bill"), f"{path}.bill")
+            return (
+                PricedDeployment(bill=bill, **self._instance(own).model_dump(mode="json")) if bill else None
+            )
+        return None
+
+    def _instance(self, own: DeploymentFile | None) -> Instance:
+        """What is known of instances: the deployment's own words, then those that hold for all."""
+        keys = tuple(Instance.model_fields)
+        given = own.model_fields_set if own is not None else frozenset()
+        found = {key: getattr(own if key in given else self.file, key) for key in keys}
+        return Instance.model_construct(**found)
+
+    def _is_complete(self, prices: AnyPriceList, instance: Instance, where: Mapping, path: str) -> bool:
+        """Whether all is said that the price list needs and no telemetry knows."""
+        missing = []
+        if isinstance(prices, PerRequest | PerInstance):
+            if prices.vcpu and instance.vcpu is None:
+                missing.append("vcpu")
+            if prices.memory and instance.memory is None:
+                missing.append("memory")
+        elif isinstance(prices, PodRequests) and prices.vcpu_step and instance.vcpu is None:
+            missing.append("vcpu")  # what all pods request together says nothing of how each is rounded up
+        for key in missing:
+            self.problems.add(
+                where.key_place("prices"),
+                f"{path}.{key}",
+                f"the price list is by {prices.model}, and the key {key!r} is missing here",
+                "write `vcpu` and `memory` of one instance, such as {vcpu: 1, memory: 512MiB}",
+            )
+        return not missing
+
+    def _bill(self, name: str, place: Place, path: str) -> tuple[BillLine, ...]:
+        real = self.library.find(name, place, path)
+        return read_bill(real, self.library.shown(real), self.problems) if real is not None else ()
+
+    def currency(self, priced: dict[str, PricedDeployment]) -> str | None:
+        """The one currency of the report; None where it is not clear, which is said."""
+        lists = {name: one.prices for name, one in priced.items() if one.prices is not None}
+        found = tuple(dict.fromkeys(prices.currency for prices in lists.values()))
+        report = self.file.currency or (found[0] if len(found) == 1 else None)
+        if report is None:
+            if priced:
+                what = f"prices are in {listing(found)}" if found else "a bill does not say its currency"
+                self.problems.add(
+                    self.node.place,
+                    f"{KEY}.currency",
+                    f"{what}; a report has one currency",
+                    "write `currency: EUR`",
+                )
+            return None
+        conversions = [one.conversion for one in self.file.conversions]
+        for currency in found:
+            try:
+                converted(1.0, currency, report, conversions)
+            except ValueError as error:
+                self.problems.add(self.node.key_place("currency"), f"{KEY}.currency", str(error))
+        return report
+
+
+def _place(node: Mapping, key: str) -> Place:
+    found = node.get(key)
+    return found.place if found is not None else node.place

@@ -1,0 +1,121 @@
+"""What deployments cost: of a run, for a thousand requests, and the requests at which they would draw level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
+from towtank.cost.break_even import Crossing, a_day
+from towtank.cost.per_request import THOUSAND, parity
+from towtank.report.model import Cell, Column, Table
+from towtank.report.naming import Names
+from towtank.report.tables.headings import column, nothing
+from towtank.report.text import clean
+from towtank.report.values import MINUS, count, estimate
+from towtank.variables import COST_VARIABLES
+
+
+def costs(analysis: ExperimentAnalysis, names: Names) -> Table | None:
+    """One row per treatment; the cheapest of each panel is marked. None where there are no prices."""
+    currency = analysis.meta.get("currency")
+    if not currency:
+        return None
+    cheapest = _cheapest(analysis, names)
+    rows = []
+    for treatment in analysis.treatments:
+        named = names[treatment.treatment_id]
+        best = cheapest.get(named.panel)
+        cells = [estimate(treatment.estimates.get(name)) for name in COST_VARIABLES]
+        if best is not None and best.treatment_id == treatment.treatment_id:
+            cells[-1] = replace(cells[-1], text=f"{cells[-1].text} ✓ cheapest", tone="good")
+        rows.append((Cell(named.label, style=named.style), *cells, *_parity(treatment, best)))
+    columns = (
+        Column("Treatment"),
+        *(column(name) for name in COST_VARIABLES),
+        Column(
+            "Parity",
+            numeric=True,
+            explanation="requests at which each would cost what it costs at the cheapest",
+        ),
+        Column("More requests", numeric=True, explanation="how many more than were driven that is"),
+    )
+    divided = "expected answers" if analysis.meta.get("per_1000") == "successes" else "all requests due"
+    remark = (
+        f"In {clean(currency)}. For 1,000 requests counts {divided}, warm-up included. Run cost is marginal: free "
+        "tiers and monthly credits are not in it. Parity takes the cost of a run as fixed, as that of reserved nodes "
+        "is while they can carry so many."
+    )
+    caption = f"Cost of a run, {clean(currency)}: mean over runs, its interval below"
+    return Table("cost", caption, columns, tuple(rows), remark)
+
+
+def break_even(analysis: ExperimentAnalysis) -> Table | None:
+    """One row per crossing of two deployments' monthly costs; None where there is none to be shown."""
+    found = analysis.break_even
+    if found is None or not found.crossings:
+        return None
+    rows = tuple(
+        (
+            Cell(clean(one.cheaper_below)),
+            Cell(clean(one.cheaper_above)),
+            Cell(
+                a_day(one.per_s), detail=_range(one), sort=one.per_s, note="" if _range(one) else _NO_INTERVAL
+            ),
+        )
+        for one in found.crossings
+    )
+    columns = (
+        Column("Cheaper below"),
+        Column("Cheaper above"),
+        Column("Requests a day", numeric=True, explanation="mean over a month; its interval below"),
+    )
+    said = ". ".join(clean(words) for words in found.sentences[:SENTENCES])
+    left = f" {found.not_listed} more crossings are not listed." if found.not_listed else ""
+    without = "".join(f" No line of {clean(label)}: {clean(why)}." for label, why in found.unknown.items())
+    remark = (
+        f"{said}. By the month, with free tiers, credits and fees.{left}{without} What one node or instance carries is "
+        "taken as the file says it, without an interval."
+    )
+    return Table("break-even", "Loads at which the cheaper deployment is another", columns, rows, remark)
+
+
+_NO_INTERVAL = "at an end of what was measured there is no crossing"
+SENTENCES = 3
+"""Crossings that are said in words; the rows have all."""
+
+
+def _range(one: Crossing) -> str:
+    return "" if one.low is None or one.high is None else f"{a_day(one.low)} – {a_day(one.high)}"
+
+
+def _mean(treatment: TreatmentSummary, name: str) -> float | None:
+    found = treatment.estimates.get(name)
+    return None if found is None or found.above else found.mean
+
+
+def _cheapest(analysis: ExperimentAnalysis, names: Names) -> dict[str, TreatmentSummary]:
+    """Panel → its cheapest treatment for 1,000 requests; none where there is nothing to be cheaper than."""
+    panels: dict[str, list[TreatmentSummary]] = {}
+    for treatment in analysis.treatments:
+        if _mean(treatment, "cost_per_1000") is not None:
+            panels.setdefault(names[treatment.treatment_id].panel, []).append(treatment)
+    return {
+        panel: min(known, key=lambda t: _mean(t, "cost_per_1000") or 0.0)
+        for panel, known in panels.items() if len(known) > 1
+    }  # fmt: skip
+
+
+def _parity(treatment: TreatmentSummary, best: TreatmentSummary | None) -> tuple[Cell, Cell]:
+    """Requests at parity with the cheapest, as a total and as those that are more than were driven."""
+    cost, each = _mean(treatment, "cost"), _mean(treatment, "cost_per_1000")
+    if best is None or cost is None or not each:
+        return nothing("nothing to compare with"), nothing("nothing to compare with")
+    if best.treatment_id == treatment.treatment_id:
+        return nothing("the cheapest itself"), nothing("the cheapest itself")
+    driven = round(THOUSAND * cost / each)
+    level = parity(cost, (_mean(best, "cost_per_1000") or 0.0) / THOUSAND, driven)
+    if level is None:
+        return nothing("the cheapest costs nothing"), nothing("the cheapest costs nothing")
+    whole, more = (round(number) for number in level)
+    sign = MINUS if more < 0 else "+"
+    return Cell(count(whole), sort=whole), Cell(f"{sign}{count(abs(more))}", sort=more)

@@ -1,0 +1,95 @@
+"""Break-even from what runs measured: lines of every model, their crossings in words, and what has no line."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from towtank.analysis.break_even import break_even
+from towtank.analysis.run_cost import RunCost
+from towtank.cost.money import DAY_S, MONTH_S
+from towtank.cost.price_list import OwnHardware, PerInstance, PerRequest, Reserved
+from towtank.cost.spec import CostSpec, PricedDeployment
+
+WHO = {"prices": "t", "date": "2026-01-01", "source": "p", "currency": "EUR", "log": "free", "egress": "free"}
+NODES = Reserved(**WHO, model="reserved", node="100/month", fee="free")
+USE = PerRequest(
+    **WHO,
+    model="per-request",
+    vcpu="0.00001/s",
+    memory="free",
+    request="free",
+    granularity="1ms",
+    rounded="request",
+)
+
+
+def found(levels=None, **priced):
+    """Break-even of deployments whose runs billed 0.09, 0.10 and 0.11 s for a request."""
+    cost = CostSpec(currency="EUR", deployments=priced)
+    treatments = [
+        SimpleNamespace(
+            id=name, label=name, spec=SimpleNamespace(deployment_name=name),
+            levels={"deployment": name, **(levels or {}).get(name, {})},
+        )
+        for name in [*priced, *(["gratis"] if "nodes" in priced else [])]
+    ]  # fmt: skip
+    plan = SimpleNamespace(experiment=SimpleNamespace(cost=cost), treatments=treatments)
+    runs = {t.id: [RunCost({}, (), billed, 0.0) for billed in (0.09, 0.10, 0.11)] for t in treatments}
+    return break_even(plan, runs, confidence=0.95)
+
+
+PAID = {
+    "nodes": PricedDeployment(prices=NODES, carries="100/s"),
+    "use": PricedDeployment(prices=USE, vcpu=1, memory="1GiB"),
+}
+
+
+def test_pay_per_use_is_cheaper_below_what_a_node_costs():
+    every = found(**PAID)
+    first = every.crossings[0]
+    # 100 a month ÷ (0.1 s · 0.00001) = 1e8 requests a month; a node carries more than that
+    assert first.per_s * MONTH_S == pytest.approx(1e8)
+    # t of 2 degrees of freedom, 4.303 · 0.01 ÷ √3 = 0.0248 s
+    assert first.low * MONTH_S == pytest.approx(100 / (0.12484 * 1e-5), rel=1e-3)
+    assert first.high * MONTH_S == pytest.approx(100 / (0.07516 * 1e-5), rel=1e-3)
+    assert (first.cheaper_below, first.cheaper_above) == ("use", "nodes")
+    assert every.sentences[0] == (
+        f"use is cheaper than nodes below {1e8 / MONTH_S * DAY_S / 1e6:.3g} M requests a day (2.63 M to 4.37 M)"
+    )
+
+
+def test_what_has_no_line_is_said_with_its_reason():
+    assert found(**PAID).unknown == {"gratis": "it has no price list"}
+    alone = found(nodes=PricedDeployment(prices=NODES))
+    assert "write `carries`" in alone.unknown["nodes"]
+    there = PerInstance(**WHO, model="per-instance", vcpu="1/s", memory="free")
+    assert (
+        "write `idle`"
+        in found(run=PricedDeployment(prices=there, vcpu=1, memory=1, carries="5/s")).unknown["run"]
+    )
+
+
+def test_treatments_that_differ_in_more_are_not_compared():
+    assert found(levels={"nodes": {"cpu": 1}, "use": {"cpu": 2}}, **PAID).crossings == ()
+
+
+def test_bytes_that_are_charged_and_not_known_leave_no_line():
+    dear = USE.model_copy(update={"egress": 1e-9})
+    cost = CostSpec(currency="EUR", deployments={"use": PricedDeployment(prices=dear, vcpu=1, memory=1)})
+    one = SimpleNamespace(id="use", label="use", levels={}, spec=SimpleNamespace(deployment_name="use"))
+    plan = SimpleNamespace(experiment=SimpleNamespace(cost=cost), treatments=[one])
+    said = break_even(plan, {"use": [RunCost({}, (), 0.1, None)]}, confidence=0.95)
+    assert "no run knows its bytes" in said.unknown["use"]
+
+
+def test_own_machines_pay_energy_by_their_load():
+    own = OwnHardware(
+        **WHO, model="own-hardware", machine=50, lifetime=f"{MONTH_S:.0f}s", electricity="1/kWh", idle_watts=0,
+        busy_watts=1000, overhead=1,
+    )  # fmt: skip
+    # a month: 50, and 730 kWh for 730 at full load of 10/s; nodes cost 100: level at 50 ÷ 730 of 10/s
+    every = found(own=PricedDeployment(prices=own, carries="10/s"), nodes=PAID["nodes"])
+    assert every.crossings[0].per_s == pytest.approx(10 * 50 / 730, rel=1e-6)
+    assert every.crossings[0].cheaper_below == "own"
