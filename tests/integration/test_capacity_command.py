@@ -70,7 +70,7 @@ def test_the_capacity_is_the_one_that_the_service_has(searched):
 
 def test_its_report_opens_with_the_load_line(searched):
     folder, _ = searched
-    done = study.towtank("report", folder / "results" / "work-capacity", "--no-terminal")
+    done = study.towtank("report", folder / "results" / "work-capacity", "--quiet")
     assert done.returncode == 0, done.stderr
     page = (folder / "results" / "work-capacity" / "report.html").read_text("utf-8")
     assert "requests/s (holds at" in page
@@ -118,7 +118,7 @@ def test_supply_is_judged_by_the_demand_that_was_calibrated(beside):
         "demand: {calibration: found.json}\n"
     )
     stages = "{model: open, stages: [{rate: 20, hold: 3s}, {rate: 80, hold: 4s}, {rate: 20, hold: 3s}]}"
-    faults = "faults: [{kind: kill, at: 4s, lasts: 2s}]\n"
+    faults = "faults: [{kind: kill, at: 4s, for: 2s}]\n"
     done = study.towtank("run", write(beside, head, "2", stages, faults=faults), "--plain", "--no-report")
     assert done.returncode in (0, 5), done.stdout + done.stderr
     found = analyse(Results.open(beside / "results" / "supply")).elasticity.set_index("metric")["value"]

@@ -20,6 +20,7 @@ from towtank.analysis import (
     generators,
     headline,
     hops,
+    load_curves,
     normality,
     observed,
     pods,
@@ -38,6 +39,7 @@ from towtank.analysis.distribution import Distribution
 from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
 from towtank.analysis.fault_findings import faults_made
 from towtank.analysis.gathering import Gathered, gather
+from towtank.analysis.load_levels import load_families
 from towtank.analysis.model import (
     Comparison,
     Estimate,
@@ -106,10 +108,15 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     )  # fmt: skip
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     searched = searched_in(results.path)
+    points = load_curves.load_points(plan, counting)
     return ExperimentAnalysis(
         headline=" ".join(f"{sentence(one)}." for one in searched)
         or headline.headline(plan, treatments, comparisons, gathered.records),
         capacities=searched,
+        load_families=load_families(plan),
+        load_points=points,
+        load_curves=load_curves.load_curves(plan, points),
+        scaling_laws=load_curves.scaling_laws(plan, points, searched),
         decided=headline.is_decided(comparisons),
         slo_held=slo.all_held(table),
         runs=tuple(gathered.summaries),

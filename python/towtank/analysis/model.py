@@ -17,6 +17,8 @@ from towtank.variables import Variable
 if TYPE_CHECKING:  # they are made of what is here
     from towtank.analysis.break_even import BreakEven
     from towtank.analysis.descriptive import Spread
+    from towtank.analysis.load_curves import LoadCurve, Scales
+    from towtank.analysis.load_levels import LoadFamily
     from towtank.analysis.normality import Normality
 
 VerdictWord = Literal["better", "worse", "equivalent", "not worse", "undecided"]
@@ -248,6 +250,12 @@ class ExperimentAnalysis:
     pod_curves: pd.DataFrame = field(default_factory=pd.DataFrame)
     capacities: tuple[Capacity, ...] = ()
     """What a search for capacities found, where these are its results."""
+    load_families: tuple[LoadFamily, ...] = ()
+    """Treatments that differ in nothing but their load."""
+    load_points: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """family, treatment_id, run_id, load, variable, value, above, kept: every run of those families."""
+    load_curves: tuple[LoadCurve, ...] = ()
+    scaling_laws: tuple[Scales, ...] = ()
     elasticity: pd.DataFrame = field(default_factory=pd.DataFrame)
     scaling: pd.DataFrame = field(default_factory=pd.DataFrame)
     usage: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -127,7 +127,7 @@ def _chips(analysis: ExperimentAnalysis) -> list[Chip]:
     chips = []
     if claims:
         chips.append(Chip("decided", "good") if analysis.decided else Chip("undecided", "unsure"))
-    if not analysis.slo.empty:
+    if not analysis.slo.empty and not analysis.capacities:  # a search is looking for loads that fail
         chips.append(_slo_chip(analysis))
     chips.append(Chip(f"{valid} valid {'run' if valid == 1 else 'runs'}"))
     if suspect:
@@ -150,9 +150,10 @@ def _slo_chip(analysis: ExperimentAnalysis) -> Chip:
 def _answer(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> Section:
     found: list[Block | None] = [
         tables.capacities(analysis),
+        figures.load_line if analysis.capacities else None,
         figures.forest,
         tables.claims(analysis.comparisons, names, confirmatory=True),
-        tables.service_levels(analysis, names),
+        None if analysis.capacities else tables.service_levels(analysis, names),
     ]
     return Section("answer-section", "The answer in numbers", "Answer", "", _only(found))
 
@@ -161,6 +162,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
     found: list[Block | None] = [
         tables.treatments(analysis, names),
         tables.latency(analysis, names),
+        tables.service_levels(analysis, names) if analysis.capacities else figures.load_line,
         tables.costs(analysis, names),
         tables.break_even(analysis),
         tables.faults(analysis, names),
@@ -194,6 +196,8 @@ def _exploratory(analysis: ExperimentAnalysis, names: Names, figures: Figures) -
         figures.exploratory,
         tables.claims(analysis.comparisons, names, confirmatory=False),
         tables.factorial(analysis),
+        tables.turning_points(analysis, names),
+        tables.scaling_laws(analysis),
     ]
     intro = "Read this for ideas, not for answers: none of it was declared before the experiment ran."
     return Section("exploratory-section", "Exploratory", "Exploratory", intro, _only(found))

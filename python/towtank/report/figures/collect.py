@@ -12,6 +12,7 @@ from towtank.report.figures.ecdf import ecdf
 from towtank.report.figures.forest import forest
 from towtank.report.figures.hops import hops
 from towtank.report.figures.intervals import intervals
+from towtank.report.figures.load_line import load_line
 from towtank.report.figures.observed import observed
 from towtank.report.figures.percentiles import percentiles
 from towtank.report.figures.pod_starts import pod_starts
@@ -49,5 +50,6 @@ def collect(
             instances=instances(analysis, names),
             pod_starts=pod_starts(analysis, names),
             supply=supply(analysis, names),
+            load_line=load_line(analysis, names),
             hops=hops(analysis, names),
         )

@@ -7,6 +7,7 @@ from towtank.report.tables.cost import break_even, costs
 from towtank.report.tables.elasticity import elasticity
 from towtank.report.tables.generators import generators
 from towtank.report.tables.hops import hops
+from towtank.report.tables.load_curves import scaling_laws, turning_points
 from towtank.report.tables.logs import logs
 from towtank.report.tables.normality import normality
 from towtank.report.tables.published import latencies, spreads, statuses, volumes
@@ -32,11 +33,13 @@ __all__ = [
     "pod_starts",
     "pods",
     "runs",
+    "scaling_laws",
     "service_levels",
     "spreads",
     "statuses",
     "steps",
     "treatments",
+    "turning_points",
     "usage",
     "volumes",
 ]
