@@ -7,11 +7,12 @@
 mod worker_support;
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use towtank_engine::guard::cgroup::Tree;
 use worker_support::{Orders, TOKEN};
@@ -149,6 +150,122 @@ fn eventually(what: &str, holds: impl Fn() -> bool) {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// As much of a Toxiproxy as is spoken to: one way, and what is on it.
+struct Toxiproxy {
+    address: String,
+    on: Arc<Mutex<Vec<String>>>,
+}
+
+impl Toxiproxy {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let on = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&on);
+        // It ends with the tests.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let status = Self::answer(&read_request(&mut stream), &mut kept.lock().unwrap());
+                let _ = write!(stream, "HTTP/1.0 {status} Said\r\n\r\n{{}}");
+            }
+        });
+        Self { address, on }
+    }
+
+    fn answer((head, body): &(String, Value), on: &mut Vec<String>) -> u16 {
+        const WAY: &str = "/proxies/towtank-edge-0";
+        let (method, path) = head.split_once(' ').unwrap();
+        match (method, path.strip_prefix(WAY)) {
+            ("GET", Some("")) => 200,
+            ("POST", Some("/toxics")) if body["type"] == "latency" => {
+                on.push(body["name"].as_str().unwrap().to_owned());
+                200
+            }
+            ("POST", Some("/toxics")) => 400,
+            ("DELETE", Some(rest)) => {
+                let before = on.len();
+                on.retain(|name| format!("/toxics/{name}") != rest);
+                if on.len() < before { 204 } else { 404 }
+            }
+            _ => 404,
+        }
+    }
+
+    fn fault(&self, way: &str, kinds: &[&str]) -> Value {
+        let toxic = |(n, kind): (usize, &&str)| {
+            json!({"name": format!("towtank-fault-{n}"), "type": kind, "stream": "downstream", "toxicity": 1.0,
+                   "attributes": {"latency": 300}})
+        };
+        let toxics: Vec<Value> = kinds.iter().enumerate().map(toxic).collect();
+        json!({"kind": "toxics", "api": self.address, "ways": [way], "toxics": toxics})
+    }
+
+    fn on(&self) -> usize {
+        self.on.lock().unwrap().len()
+    }
+}
+
+/// Method and path, and the body.
+fn read_request(stream: &mut TcpStream) -> (String, Value) {
+    let mut reader = BufReader::new(stream);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first).unwrap();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        match line.trim().split_once(": ") {
+            Some(("Content-Length", count)) => length = count.parse().unwrap(),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let head = first.rsplit_once(' ').unwrap().0.to_owned();
+    (head, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+#[test]
+fn calls_go_wrong_until_that_is_undone_whatever_ends_it() {
+    let (mut disturber, proxy) = (Disturber::start(), Toxiproxy::start());
+    let fault = proxy.fault("towtank-edge-0", &["latency", "latency"]);
+    let (mut orders, said) = disturber.begin(&fault, 60_000);
+    assert_eq!((said["event"].as_str(), proxy.on(), disturber.noted()), (Some("began"), 2, 1), "{said}");
+    orders.say(&json!({"do": "undo"}));
+    orders.hear("undone");
+    assert_eq!((proxy.on(), disturber.noted()), (0, 0));
+    let (orders, _) = disturber.begin(&fault, 60_000);
+    assert_eq!(proxy.on(), 2);
+    drop(orders);
+    eventually("the end of the connection undoes it", || proxy.on() == 0);
+    let (_orders, _) = disturber.begin(&fault, 600_000);
+    assert_eq!(proxy.on(), 2);
+    disturber.killed_and_started();
+    assert_eq!((proxy.on(), disturber.noted()), (0, 0), "it listens when that is done");
+}
+
+#[test]
+fn toxics_that_cannot_be_put_leave_nothing() {
+    let (disturber, proxy) = (Disturber::start(), Toxiproxy::start());
+    let refused = |fault: &Value| {
+        let (_, said) = disturber.begin(fault, 60_000);
+        assert_eq!(
+            (said["event"].as_str(), proxy.on(), disturber.noted()),
+            (Some("refused"), 0, 0),
+            "{said}"
+        );
+        said["message"].as_str().unwrap().to_owned()
+    };
+    let message = refused(&proxy.fault("towtank-edge-0", &["latency", "no-such-toxic"]));
+    assert!(message.contains("refuses a toxic: status 400"), "{message}");
+    let message = refused(&proxy.fault("towtank-edge-1", &["latency"]));
+    assert!(message.contains("has no way towtank-edge-1: status 404"), "{message}");
+    let mut elsewhere = proxy.fault("towtank-edge-0", &[]);
+    elsewhere["api"] = json!("192.0.2.1:8474");
+    assert!(refused(&elsewhere).contains("on loopback only"));
 }
 
 /// Two processes that do nothing.

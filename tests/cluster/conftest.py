@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,10 @@ from testbed.settings import REGISTRY, Folders
 from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 from support.cluster_app import SUPPORT
 from towtank.load import find_engine
+from towtank.platforms import edge_proxy
 from towtank.platforms.base import DeployContext
+
+PEERS = Path(os.environ.get("TOWTANK_PEERS", Path(__file__).parents[2] / ".peers")) / "bin"
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +74,33 @@ def context(cluster: Cluster, tmp_path: Path) -> Iterator[DeployContext]:
     yield DeployContext(
         "shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="cluster tests"
     )
-    chosen = f"towtank.dev/token in ({token}, {token}-faults)"
-    for kind in ("namespaces", "pods", "daemonsets", "secrets"):
+    chosen = f"towtank.dev/token in ({token}, {token}-faults, {token}-edges)"
+    for kind in ("namespaces", "pods", "daemonsets", "deployments", "services", "configmaps", "secrets"):
         assert cluster.get(kind, "--all-namespaces", "--selector", chosen)["items"] == [], kind
+
+
+@pytest.fixture(scope="session")
+def pushed_toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Toxiproxy of this machine, where the testbed's registry has it."""
+    found = shutil.which(edge_proxy.PROGRAM) or shutil.which(edge_proxy.PROGRAM, path=str(PEERS))
+    if found is None:
+        pytest.skip(f"{edge_proxy.PROGRAM} is neither in PATH nor in {PEERS}: `tools/peers.sh` installs it")
+    program = Path(found)
+    files = {"/toxiproxy": program, **closure.libraries(program)}
+    recipe = images.Recipe(f"toxiproxy:{secrets.token_hex(4)}", files, ("/toxiproxy",))
+    images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
+    return f"{REGISTRY}/{recipe.name}"
+
+
+@pytest.fixture
+def toxiproxy_image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
+    """An image of Toxiproxy that the cluster can pull."""
+    named = os.environ.get("TOWTANK_TEST_TOXIPROXY_IMAGE")
+    if named is None and not cluster.is_testbed:
+        pytest.skip(
+            "TOWTANK_TEST_TOXIPROXY_IMAGE is not set: an image of Toxiproxy that this cluster can pull"
+        )
+    return named or str(request.getfixturevalue("pushed_toxiproxy"))
 
 
 @pytest.fixture

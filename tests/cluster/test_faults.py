@@ -107,13 +107,12 @@ def test_a_study_of_killing_the_only_pod(cluster: Any, tmp_path: Path) -> None:
     assert all(quiet["availability"].value > 0.9 for quiet in found["none"])
 
 
-def test_what_a_cluster_cannot_do_is_said_in_the_plan(tmp_path: Path) -> None:
+def test_what_a_fault_needs_is_said_in_the_plan(tmp_path: Path) -> None:
     text = STUDY.format(context="any", kubeconfig="kubeconfig", image="any").replace(
-        "[none, kill]", "[none, delay]"
+        "[none, kill]", "[none, partition]"
     )
     (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
     (tmp_path / "experiment.yaml").write_text(text)
     done = study.towtank("plan", tmp_path)
     assert done.returncode == 3
-    assert "platform 'kubernetes' (deployment 'app') cannot make the fault 'delay'" in done.stderr
-    assert "it can kill, cpu, stop, partition, disk" in done.stderr
+    assert "the fault 'partition' needs the deployment's key 'edge_proxy', and 'app' has none" in done.stderr

@@ -1,4 +1,5 @@
-//! Disturbs what runs on this machine: stops containers, takes their CPU away, fills their volumes, cuts them off.
+//! Disturbs what runs on this machine: stops containers, takes their CPU away, fills their volumes, cuts them off;
+//! and, beside a Toxiproxy, lets calls go wrong.
 //!
 //! docs/faults.md. It stands on the nodes of a cluster, where the orchestrator has no hands. One connection is one fault: it
 //! is undone when that is asked, at its deadline, when the connection ends, on a signal, and, where the process was killed, by
@@ -14,4 +15,5 @@ mod quota;
 pub mod serve;
 mod session;
 mod stop;
+mod toxics;
 mod trace;

@@ -1,6 +1,7 @@
 //! What a disturber is told: one JSON object a message; docs/faults.md.
+use super::toxics::Toxic;
 use serde::Deserialize;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// One order.
 #[derive(Debug, Deserialize)]
@@ -17,7 +18,7 @@ pub enum Order {
     Undo {},
 }
 
-/// Something that can be done to a container, its pod, or the machine.
+/// Something that can be done to a container, its pod, the machine, or calls.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
@@ -58,9 +59,18 @@ pub enum Fault {
         /// The other end of the way to be cut, besides the default routes.
         towards: IpAddr,
     },
+    /// What goes over a Toxiproxy beside this disturber goes wrong.
+    Toxics {
+        /// Where it is told what to do; on loopback.
+        api: SocketAddr,
+        /// What it calls the ways.
+        ways: Vec<Id>,
+        /// What is put on each of them.
+        toxics: Vec<Toxic>,
+    },
 }
 
-/// Id of a container or pod: letters, digits and hyphens, long enough to mean one thing only.
+/// Id of a container, a pod, a way or a toxic: letters, digits and hyphens, long enough to mean one thing only.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Id(String);
@@ -103,6 +113,8 @@ mod tests {
             r#"{"do": "undo"}"#,
             r#"{"do": "begin", "lasts_ms": 5, "fault": {"kind": "stop", "containers": ["0123456789ab"]}}"#,
             r#"{"do": "begin", "lasts_ms": 5, "fault": {"kind": "cut_machine", "towards": "10.0.0.1"}}"#,
+            r#"{"do": "begin", "lasts_ms": 5, "fault":
+                {"kind": "toxics", "api": "127.0.0.1:8474", "ways": ["towtank-edge-0"], "toxics": []}}"#,
         ];
         for text in good {
             assert!(serde_json::from_str::<Order>(text).is_ok(), "{text}");
@@ -113,6 +125,8 @@ mod tests {
             r#"{"do": "begin", "lasts_ms": 5, "fault": {"kind": "stop", "containers": ["ab"]}}"#,
             r#"{"do": "begin", "lasts_ms": 5, "fault": {"kind": "stop", "containers": ["../../0123456789ab"]}}"#,
             r#"{"do": "begin", "lasts_ms": 5, "fault": {"kind": "burn", "containers": []}}"#,
+            r#"{"do": "begin", "lasts_ms": 5, "fault":
+                {"kind": "toxics", "api": "127.0.0.1:8474", "ways": ["a/../../proxies"], "toxics": []}}"#,
             r#"{"do": "undo", "x": 1}"#,
         ];
         for text in bad {

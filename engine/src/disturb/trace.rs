@@ -1,9 +1,10 @@
 //! What a fault leaves until it is undone, written down so that another process can undo it.
 use super::fill::{self, Room};
 use super::orders::{Fault, Id};
-use super::{cut, quota, stop};
+use super::{cut, quota, stop, toxics};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 
 /// All that undoing it takes.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +39,15 @@ pub enum Trace {
         /// On these interfaces.
         interfaces: Vec<String>,
     },
+    /// Calls go wrong.
+    Toxic {
+        /// Over this Toxiproxy.
+        api: SocketAddr,
+        /// On these ways.
+        ways: Vec<Id>,
+        /// By toxics of these names.
+        names: Vec<Id>,
+    },
 }
 
 impl Trace {
@@ -54,6 +64,11 @@ impl Trace {
             }
             Fault::Cut { .. } => return Err("the pod uses the machine's own network (hostNetwork)".into()),
             Fault::CutMachine { towards } => Self::MachineCut { interfaces: cut::uplinks(*towards)? },
+            Fault::Toxics { api, ways, toxics } => {
+                ways.iter().try_for_each(|way| toxics::find_way(*api, way))?;
+                let names = toxics.iter().map(|one| one.name.clone()).collect();
+                Self::Toxic { api: *api, ways: ways.clone(), names }
+            }
         })
     }
 
@@ -79,6 +94,10 @@ impl Trace {
                 Ok(json!({"interfaces": cut::cut_machine(interfaces)?}))
             }
             (Fault::CutMachine { .. }, _) => Err("no interface to cut".into()),
+            (Fault::Toxics { api, ways, toxics }, _) => {
+                let put = toxics::put_all(*api, ways, toxics);
+                put.map(|()| json!({"ways": ways.len()})).or_else(let_go)
+            }
         }
     }
 
@@ -90,6 +109,7 @@ impl Trace {
             Self::Filled { containers, pod, folder } => fill::empty(containers, pod, folder),
             Self::Cut { containers } => cut::mend_pod(containers),
             Self::MachineCut { interfaces } => cut::mend_machine(interfaces),
+            Self::Toxic { api, ways, names } => toxics::take_all_away(*api, ways, names),
         }
     }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Mapping as MappingType
 from collections.abc import Sequence as SequenceType
+from pathlib import Path as FolderPath
 from typing import Protocol
 
 from towtank.design.context import FileContext
@@ -13,10 +15,11 @@ from towtank.design.slo import asked_variables
 from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined, validated
 from towtank.faults import registry
+from towtank.faults.edges import edge_of
 from towtank.faults.model import ALL, NONE, ONE, RANDOM, Fault, FaultFile
 from towtank.fields import Model
 from towtank.platforms import registry as platforms
-from towtank.platforms.base import LOAD
+from towtank.platforms.base import LOAD, Edge
 from towtank.spelling import nearest_name
 from towtank.units import format_duration
 from towtank.variables import FAULT_VARIABLES
@@ -208,11 +211,12 @@ class _Fitting:
     def _check_way(self, ability: platforms.FaultAbility) -> None:
         """What the platform needs for it, and what of it the platform can do."""
         fault = self._fault
-        if ability.needs and getattr(self._deployment.model, ability.needs, None) is None:
+        needs = ability.needs if edge_of(fault, "") is None else ability.edge_needs
+        if needs and getattr(self._deployment.model, needs, None) is None:
             self._say(
                 "kind",
                 f"on platform {self._platform!r} the fault {fault.kind!r} needs the deployment's key "
-                f"{ability.needs!r}, and {self._name!r} has none: {ability.how}",
+                f"{needs!r}, and {self._name!r} has none: {ability.how}",
                 "docs/faults.md says what it is",
             )
         options = registry.config_model(fault.kind).model_validate(fault.options)
@@ -244,6 +248,11 @@ class _Fitting:
             )
             return
         target = fault.target or known[0]
+        edge = edge_of(fault, target)
+        edge_problem = getattr(self._deployment.model, "edge_problem", None)
+        if edge is not None and edge_problem is not None:
+            self._check_whole_edge(edge, edge_problem)
+            return
         if target not in known:
             self._say(
                 "target",
@@ -251,8 +260,8 @@ class _Fitting:
                 nearest(target, known),
             )
             return
-        if registry.kind(fault.kind).hits == "edge" and fault.options.get("of", "edge") == "edge":
-            self._check_edge(str(fault.options.get("from", LOAD)), target, known)
+        if edge is not None:
+            self._check_edge(edge.source, target, known)
         names = getattr(self._deployment.model, "instance_names", None)
         chosen: tuple[str, ...] = (ONE, ALL, RANDOM, *(names(target) if names is not None else ()))
         if fault.instance not in chosen:
@@ -260,6 +269,21 @@ class _Fitting:
                 "instance",
                 f"{target} has no instance {fault.instance!r}; allowed are {listing(chosen)}",
                 nearest(fault.instance, chosen),
+            )
+
+    def _check_whole_edge(
+        self, edge: Edge, edge_problem: Callable[[Edge, FolderPath], tuple[str, str, str] | None]
+    ) -> None:
+        """What is called and who calls must be there; nobody can say which instance a call goes to."""
+        problem = edge_problem(edge, self._context.folder)
+        if problem is not None:
+            self._say(*problem)
+        if self._fault.instance not in (ONE, ALL):
+            self._say(
+                "instance",
+                f"on platform {self._platform!r} a fault on an edge meets the calls to all instances: which of them a "
+                "call goes to is not known before",
+                "leave `instance` out; `share` makes it meet some of the connections",
             )
 
     def _check_edge(self, source: str, target: str, known: tuple[str, ...]) -> None:

@@ -16,8 +16,16 @@ from typing import Any
 from towtank.errors import PlatformError, TowtankError
 from towtank.faults import registry
 from towtank.faults.base import Action, Order
+from towtank.faults.edges import edge_of
 from towtank.faults.model import ALL, ONE, RANDOM, Fault
-from towtank.platforms.base import Deployment, HasDataFolder, HasVictims, SystemEvent, Undo
+from towtank.platforms.base import (
+    Deployment,
+    HasDataFolder,
+    HasVictims,
+    HasWholeEdges,
+    SystemEvent,
+    Undo,
+)
 from towtank.units import format_bytes
 
 BEGAN, UNDONE, FAILED = "fault_began", "fault_undone", "fault_failed"
@@ -194,6 +202,8 @@ class Agenda:
         """
         if registry.kind(fault.kind).hits == "deployment" and isinstance(self._deployment, HasDataFolder):
             return ()  # it is hit as a whole
+        if isinstance(self._deployment, HasWholeEdges) and edge_of(fault, target) is not None:
+            return ()
         known = list(self._deployment.victims(target)) if isinstance(self._deployment, HasVictims) else []
         if fault.instance == ALL and known:
             return tuple(known)

@@ -8,7 +8,15 @@ from towtank.faults import registry
 from towtank.faults.base import Order, cannot, each
 from towtank.faults.model import Fault
 from towtank.faults.options import EdgeOptions
-from towtank.platforms.base import CutsInstances, Deployment, Edge, EdgeTrouble, HasEdges, Undo
+from towtank.platforms.base import (
+    CutsInstances,
+    Deployment,
+    Edge,
+    EdgeTrouble,
+    HasEdges,
+    HasWholeEdges,
+    Undo,
+)
 
 
 class Delay:
@@ -49,8 +57,10 @@ class Partition:
 
 
 def _trouble(deployment: Deployment, order: Order, trouble: EdgeTrouble) -> Undo:
-    edges = deployment if isinstance(deployment, HasEdges) else cannot(deployment, order)
     edge = Edge(order.options.source, order.target)
+    if isinstance(deployment, HasWholeEdges):
+        return deployment.disturb_whole_edge(edge, trouble, lasts_s=order.lasts_s)
+    edges = deployment if isinstance(deployment, HasEdges) else cannot(deployment, order)
     return each(order, lambda name: edges.disturb_edge(edge, name, trouble))
 
 
@@ -64,10 +74,22 @@ def edges_of(faults: Iterable[Fault], only_target: str) -> tuple[Edge, ...]:
     only_target : str
         Target of a fault that names none.
     """
-    found: dict[Edge, None] = {}
-    for fault in faults:
-        if fault.is_active and registry.kind(fault.kind).hits == "edge":
-            options = registry.config_model(fault.kind).model_validate(fault.options)
-            if isinstance(options, EdgeOptions) and getattr(options, "of", "edge") == "edge":
-                found[Edge(options.source, fault.target or only_target)] = None
-    return tuple(found)
+    found = (edge_of(fault, fault.target or only_target) for fault in faults)
+    return tuple(dict.fromkeys(edge for edge in found if edge is not None))
+
+
+def edge_of(fault: Fault, target: str) -> Edge | None:
+    """The edge that a fault is about; None where it is about none, or about an instance or a node.
+
+    Parameters
+    ----------
+    fault : Fault
+    target : str
+        What it hits.
+    """
+    if not fault.is_active or registry.kind(fault.kind).hits != "edge":
+        return None
+    options = registry.config_model(fault.kind).model_validate(fault.options)
+    if not isinstance(options, EdgeOptions) or getattr(options, "of", "edge") != "edge":
+        return None
+    return Edge(options.source, target)

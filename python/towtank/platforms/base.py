@@ -351,6 +351,14 @@ class HasEdges(Protocol):
 
 
 @runtime_checkable
+class HasWholeEdges(Protocol):
+    """As `HasEdges`, where nobody can say to which instance a call goes: an edge is disturbed as a whole."""
+
+    def disturb_whole_edge(self, edge: Edge, trouble: EdgeTrouble, *, lasts_s: float | None = None) -> Undo:
+        """Make the way to all instances misbehave."""
+
+
+@runtime_checkable
 class ChecksFaults(Protocol):
     """A platform on which it hangs on the machine whether a fault can be done."""
 

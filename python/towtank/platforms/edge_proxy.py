@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from urllib.parse import quote
 import httpx
 
 from towtank.errors import PlatformError
+from towtank.platforms import toxics
 from towtank.platforms.base import DeployContext, Edge, EdgeTrouble, Undo
 from towtank.platforms.guard import Guard
 from towtank.platforms.guard_messages import SpawnRequest
@@ -157,7 +158,7 @@ class EdgeProxy:
                 self._ask("DELETE", f"/proxies/{quote(name, safe='')}/toxics/{made.pop()}")
 
         try:
-            for toxic in _toxics(trouble):
+            for toxic in toxics.of(trouble):
                 self._numbers += 1
                 toxic_name = f"fault-{self._numbers}"
                 self._ask("POST", f"/proxies/{quote(name, safe='')}/toxics", {"name": toxic_name, **toxic})
@@ -182,40 +183,3 @@ class EdgeProxy:
             raise PlatformError(
                 f"the proxy of the edges refuses {method} {path}: {answer.text.strip()[:200]}"
             )
-
-
-def _toxics(trouble: EdgeTrouble) -> list[dict[str, Any]]:
-    """In Toxiproxy's words. Downstream is what comes back from the instance."""
-    return _WORDS[trouble.kind](trouble)
-
-
-def _delay(trouble: EdgeTrouble) -> list[dict[str, Any]]:
-    attributes = {"latency": round(trouble.delay_s * 1000), "jitter": round(trouble.jitter_s * 1000)}
-    return [{"type": "latency", "stream": "downstream", "toxicity": trouble.share, "attributes": attributes}]
-
-
-def _drop(trouble: EdgeTrouble) -> list[dict[str, Any]]:
-    return [
-        {"type": "timeout", "stream": "upstream", "toxicity": trouble.share, "attributes": {"timeout": 0}}
-    ]
-
-
-def _abort(trouble: EdgeTrouble) -> list[dict[str, Any]]:
-    return [
-        {"type": "reset_peer", "stream": "upstream", "toxicity": trouble.share, "attributes": {"timeout": 0}}
-    ]
-
-
-def _cut(_: EdgeTrouble) -> list[dict[str, Any]]:
-    return [
-        {"type": "timeout", "stream": stream, "toxicity": 1.0, "attributes": {"timeout": 0}}
-        for stream in ("upstream", "downstream")
-    ]
-
-
-_WORDS: dict[str, Callable[[EdgeTrouble], list[dict[str, Any]]]] = {
-    "delay": _delay,
-    "drop": _drop,
-    "abort": _abort,
-    "cut": _cut,
-}

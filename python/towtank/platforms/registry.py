@@ -35,6 +35,8 @@ class FaultAbility:
         Whether it must, may or cannot have an end (`for`) there.
     needs : str
         Key that the deployment must have for it; empty where it needs none.
+    edge_needs : str
+        As `needs`, where the fault is about an edge.
     options : mapping
         Key of the fault → values that are possible there; keys that are not named may have any.
     """
@@ -42,6 +44,7 @@ class FaultAbility:
     how: str
     lasts: Literal["must", "may", "never"] = "must"
     needs: str = ""
+    edge_needs: str = ""
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -98,13 +101,17 @@ PLATFORMS: dict[str, PlatformKind] = {
             ),
             "stop": FaultAbility("the node's disturber sends SIGSTOP, then SIGCONT", needs="disturber"),
             "partition": FaultAbility(
-                "the node's disturber drops all that comes to the pod or node, or from it",
+                "Toxiproxy in front of a Service; or the node's disturber drops all that comes to the pod or node, or "
+                "from it",
                 needs="disturber",
-                options={"of": ("instance", "node")},
+                edge_needs="edge_proxy",
             ),
             "disk": FaultAbility("the node's disturber puts one file into a volume", needs="disturber"),
+            "delay": FaultAbility("Toxiproxy in front of a Service", edge_needs="edge_proxy"),
+            "drop": FaultAbility("Toxiproxy in front of a Service", edge_needs="edge_proxy"),
+            "abort": FaultAbility("Toxiproxy in front of a Service", edge_needs="edge_proxy"),
         },
-        no_faults="calls between pods go where no proxy of ours can be put without changing the deployment",
+        no_faults="no way is known to make it on objects in a cluster",
     ),
 }
 

@@ -210,3 +210,19 @@ def test_a_partition_of_an_instance_asks_for_that_power(what):
     made, _ = carry_out([fault("partition", options={"of": what})], patient)
     assert told == [("app-0", what, 0.2)]
     assert made.problems == ()
+
+
+class Calling(Patient):
+    """A deployment whose calls can be met, whichever instance they go to."""
+
+    def disturb_whole_edge(self, edge, trouble, *, lasts_s=None):
+        self._do(f"{trouble.kind} for {lasts_s:g} s", f"{edge.source} to {edge.target}")
+        return lambda: self._do("undo", f"{edge.source} to {edge.target}")
+
+
+def test_an_edge_is_hit_as_a_whole_where_no_instance_can_be_told():
+    calling = Calling()
+    made, _ = carry_out([fault("abort", options={"from": "front"}, instance="all")], calling)
+    assert calling.words == ["abort for 0.2 s front to app", "undo front to app"]
+    assert [event.message for event in made.events] == ["abort of app", "abort of app undone as planned"]
+    assert (made.events[0].instance, made.events[0].detail["instances"]) == ("", [])

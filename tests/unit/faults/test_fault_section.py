@@ -135,29 +135,40 @@ apiVersion: v1
 kind: Service
 metadata: {name: app}
 spec: {ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: each}
+spec: {ports: [{port: 80}], clusterIP: None}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: web, image: 'e:1'}]}
 """
+ONLY_APP = ", targets: {app: app}"
+PROXY = ONLY_APP + ", edge_proxy: {image: 't:1', engine: 'e:1'}"
 
 
 @pytest.mark.parametrize(
     ("fault", "keys", "words"),
     [
-        ("{kind: stop, at: 5s, for: 1s}", "", "needs the deployment's key 'disturber', and 'app' has none"),
-        ("{kind: stop, at: 5s, for: 1s}", ", disturber: {image: 'e:1'}", ""),
-        (
-            "{kind: partition, at: 5s, for: 1s}",
-            ", disturber: {image: 'e:1'}",
-            "`of: edge` is not possible; allowed are",
-        ),
-        ("{kind: partition, at: 5s, for: 1s, of: node}", ", disturber: {image: 'e:1'}", ""),
-        ("{kind: partition, at: 5s, for: 1s, of: pod}", "", "of"),
-        (
-            "{kind: delay, at: 5s, for: 1s, delay: 5ms}",
-            ", disturber: {image: 'e:1'}",
-            "cannot make the fault 'delay'",
-        ),
+        ("{kind: stop, at: 5s, for: 1s}", ONLY_APP, "needs the deployment's key 'disturber', and 'app' has none"),
+        ("{kind: stop, at: 5s, for: 1s}", ONLY_APP + ", disturber: {image: 'e:1'}", ""),
+        ("{kind: partition, at: 5s, for: 1s}", ONLY_APP + ", disturber: {image: 'e:1'}", "deployment's key 'edge_"),
+        ("{kind: partition, at: 5s, for: 1s, of: node}", ONLY_APP + ", disturber: {image: 'e:1'}", ""),
+        ("{kind: partition, at: 5s, for: 1s, of: node}", PROXY, "the deployment's key 'disturber'"),
+        ("{kind: partition, at: 5s, for: 1s, of: pod}", ONLY_APP, "of"),
+        ("{kind: delay, at: 5s, for: 1s, delay: 5ms}", ONLY_APP, "the deployment's key 'edge_proxy'"),
+        ("{kind: delay, at: 5s, for: 1s, delay: 5ms}", PROXY, ""),
+        ("{kind: drop, at: 5s, for: 1s, from: Pod/web, instance: all}", PROXY, ""),
+        ("{kind: abort, at: 5s, for: 1s, instance: random}", PROXY, "faults[0].instance: on platform 'kubernetes'"),
+        ("{kind: abort, at: 5s, for: 1s, from: shop}", PROXY, "faults[0].from: 'shop' names no pods"),
+        ("{kind: abort, at: 5s, for: 1s, target: aps}", PROXY, "faults[0].target: the edge from load leads to 'aps'"),
+        ("{kind: abort, at: 5s, for: 1s, from: Pod/web, target: each}", PROXY, "the Service 'each': it has no address"),
     ],
-)
-def test_in_a_cluster_some_need_a_hand_on_the_node(tmp_path, fault, keys, words):
+)  # fmt: skip
+def test_in_a_cluster_some_need_helpers_and_ways(tmp_path, fault, keys, words):
     (tmp_path / "app.yaml").write_text(ITS_MANIFEST)
     file = study(tmp_path, fault, deployment=IN_A_CLUSTER.format(keys))
     if not words:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from towtank.fields import Duration, Model, Size, Slug, Whole
+from towtank.platforms.base import Edge
 from towtank.platforms.kubernetes.paths import parse_path
 from towtank.platforms.output import DEFAULT_LOG_LIMIT_BYTES
 from towtank.platforms.readiness import Ready
@@ -96,6 +97,20 @@ class Disturber(Model):
     node_selector: dict[str, str] = Field(
         {}, description="labels of the nodes that they stand on; without it all"
     )
+
+
+class EdgeProxy(Model):
+    """Toxiproxy in front of the Services that faults on edges are about; in every run, with a fault or without."""
+
+    image: str = Field(min_length=1, description="image of Toxiproxy, as the cluster pulls it")
+    engine: str = Field(
+        min_length=1,
+        description="image of the engine, as the cluster pulls it; it stands beside Toxiproxy and undoes what it did",
+    )
+    namespace: Annotated[str, Field(pattern=_LABEL_NAME)] | None = Field(
+        None, description="a namespace that exists; without it one is made, and removed"
+    )
+    node_selector: dict[str, str] = Field({}, description="labels of the nodes that it may stand on")
 
 
 class KubernetesReady(Ready):
@@ -235,6 +250,10 @@ class KubernetesConfig(TargetsTransport):
         None,
         description="helpers on the nodes, for the faults `stop`, `partition` and `disk` (docs/faults.md)",
     )
+    edge_proxy: EdgeProxy | None = Field(
+        None,
+        description="a proxy for the faults `delay`, `drop`, `abort` and `partition` on edges (docs/faults.md)",
+    )
     ready: KubernetesReady = Field(KubernetesReady(), description="when the deployment counts as ready")
     logs: Annotated[PodLogging | Literal[False], BeforeValidator(_logging)] = Field(
         PodLogging(),
@@ -284,3 +303,9 @@ class KubernetesConfig(TargetsTransport):
         from towtank.platforms.kubernetes.sources import written_problems  # noqa: PLC0415 - only when there are files
 
         yield from written_problems(self, root)
+
+    def edge_problem(self, edge: Edge, root: Path) -> tuple[str, str, str] | None:
+        """Why no proxy can stand on an edge: key of the fault, words, what to do; None where nothing is known."""
+        from towtank.platforms.kubernetes.edges import written_problem  # noqa: PLC0415 - as above
+
+        return written_problem(self, edge, root)

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from towtank.errors import PlatformError, ReadinessTimeout
@@ -13,6 +14,8 @@ from towtank.platforms import placeholders
 from towtank.platforms.base import (
     Cancelled,
     DeployContext,
+    Edge,
+    EdgeTrouble,
     Filling,
     Instance,
     LogFile,
@@ -29,6 +32,8 @@ from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
 from towtank.platforms.kubernetes.disturbers import Disturbers, container_ids
+from towtank.platforms.kubernetes.edge_proxies import EdgeProxies
+from towtank.platforms.kubernetes.edges import find_way
 from towtank.platforms.kubernetes.journal import Journal, Step
 from towtank.platforms.kubernetes.kept import OF_EVENT, OF_NODE, OF_POD
 from towtank.platforms.kubernetes.kubeconfig import find_context
@@ -103,6 +108,7 @@ class KubernetesDeployment:
         self._disturbers = (
             None if config.disturber is None else Disturbers(connection, config.disturber, context)
         )
+        self._edges = self._proxies() if context.edges else None
         self._journal = Journal()
         self._census = Census()
         self._nodes_seen = NodeJournal()
@@ -113,6 +119,17 @@ class KubernetesDeployment:
         self._removing = threading.Lock()
         self._ending = threading.Event()
         self._removed = False
+
+    def _proxies(self) -> EdgeProxies:
+        config, context = self._config, self._context
+        if config.edge_proxy is None:
+            raise PlatformError(
+                f"deployment {context.name!r} has no proxy, which faults on edges need",
+                hint="give it one: `edge_proxy: {image: …, engine: …}`; docs/faults.md",
+            )
+        objects = [one.body for one in self._planned]
+        ways = [find_way(edge, self._routes_wanted, objects) for edge in context.edges]
+        return EdgeProxies(self._connection, config.edge_proxy, context, self._namespace, ways)
 
     # --- coming up -----------------------------------------------------------------------------------------------
 
@@ -141,7 +158,7 @@ class KubernetesDeployment:
             else:  # somebody may have come at the same moment; then both give way
                 creating.check_namespace(self._api, self._namespace, self._context.token)
             self._watch()
-            creating.create_all(self._api, self._planned)
+            self._create_objects()
             if self._disturbers is not None:
                 self._disturbers.create()
         except BaseException as error:
@@ -151,6 +168,17 @@ class KubernetesDeployment:
                 error.add_note(f"while removing: {failure.message}")
             raise
         self._timings_s["create"] = round(time.monotonic() - begun, 4)
+
+    def _create_objects(self) -> None:
+        """Create everything; what calls over an edge comes after the proxy, whose address it is given."""
+        edges = self._edges
+        if edges is None:
+            creating.create_all(self._api, self._planned)
+            return
+        creating.create_all(self._api, [one for one in self._planned if edges.is_called(one)])
+        others = [one for one in self._planned if not edges.is_called(one)]
+        edges.create(others)
+        creating.create_all(self._api, others)
 
     def _try_out(self, planned: Sequence[Planned]) -> None:
         problems = creating.try_out(self._api, planned)
@@ -223,6 +251,8 @@ class KubernetesDeployment:
         until = begun + ready.timeout
         if self._disturbers is not None:
             self._disturbers.wait_ready(max(1.0, until - time.monotonic()), cancelled)
+        if self._edges is not None:
+            self._edges.wait_ready(max(1.0, until - time.monotonic()), cancelled)
         for name in self._routes_wanted:
             self._find_target(name, until, cancelled)
         left_s = max(0.001, until - time.monotonic())
@@ -239,10 +269,15 @@ class KubernetesDeployment:
     def _find_target(self, name: str, until: float, cancelled: Cancelled) -> None:
         """Find the way to a target, waiting for it as long as there is time."""
         wanted, transport = self._routes_wanted[name], self._config.transport_of(name)
+        namespace, stands_for = self._namespace, {}
+        entrance = self._edges.entrance(name) if self._edges is not None else None
+        if entrance is not None:
+            namespace, stands_for = entrance[0], {"stands_for": wanted.service}
+            wanted = wanted.model_copy(update={"service": entrance[1]})
         scheme = "https" if transport.tls is not None else "http"
         while True:
             try:
-                found = reach.route(self._api, self._namespace, name, wanted, scheme)
+                found = reach.route(self._api, namespace, name, wanted, scheme)
                 break
             except NotYet as error:
                 if time.monotonic() >= until:
@@ -259,7 +294,7 @@ class KubernetesDeployment:
             key: placeholders.render(value, self._secrets.placeholders)
             for key, value in self._config.headers_of(name).items()
         }
-        self._routes[name] = found
+        self._routes[name] = replace(found, facts={**found.facts, **stands_for})
         here = bool(self._connection.cluster["on_this_machine"])
         instance = Instance(f"{name}-0", found.url, shares_machine=here)
         self._targets[name] = Target(name, (instance,), headers, transport)
@@ -306,6 +341,8 @@ class KubernetesDeployment:
                 hint="is it up? what happened to the pods meanwhile is not known",
             )
         self._lease.check()
+        if self._edges is not None:
+            self._edges.check()
 
     def steps(self) -> Sequence[Step]:
         """Steps of every pod's life, in the order in which they were seen."""
@@ -376,6 +413,7 @@ class KubernetesDeployment:
                 if watcher.denied or watcher.gaps
             },
             "logs": self._logs.facts() if self._logs is not None else {},
+            **({"edges": self._edges.facts()} if self._edges is not None else {}),
             "timings_s": dict(self._timings_s),
         }
 
@@ -414,6 +452,12 @@ class KubernetesDeployment:
         if what == "node":
             return self._hands().begin(pod, {"kind": "cut_machine"}, lasts_s, alone=True)[1]
         return self._hands().begin(pod, {"kind": "cut", "containers": container_ids(pod)}, lasts_s)[1]
+
+    def disturb_whole_edge(self, edge: Edge, trouble: EdgeTrouble, *, lasts_s: float | None = None) -> Undo:
+        """Make calls over an edge go wrong; see `base.HasWholeEdges`."""
+        if self._edges is None:
+            raise PlatformError(f"no call from {edge.source} to {edge.target} goes through a proxy")
+        return self._edges.disturb(edge, trouble, lasts_s)
 
     def fill_volume(self, name: str, filling: Filling, *, lasts_s: float | None = None) -> tuple[int, Undo]:
         """Fill a volume of a pod; see `base.FillsVolumes`."""
@@ -458,8 +502,9 @@ class KubernetesDeployment:
                 each.callback(self._lease.close)  # nobody renews what is given up
                 each.callback(self._kept_logs)
                 each.callback(creating.delete_all, api, self._note)
-                if self._disturbers is not None:
-                    each.callback(self._disturbers.close, api)
+                for helpers in (self._disturbers, self._edges):
+                    if helpers is not None:
+                        each.callback(helpers.close, api)
             self._removed = True
             with contextlib.suppress(OSError):
                 (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)

@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from towtank.errors import EngineError, PlatformError
-from towtank.load.workers import places
 from towtank.platforms.base import Cancelled, DeployContext, Undo
-from towtank.platforms.kubernetes import disturber_objects, pods
+from towtank.platforms.kubernetes import disturber_objects, grip, pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import Disturber
 from towtank.platforms.kubernetes.connection import Connection
@@ -24,12 +23,11 @@ from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.grip import Grip
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.helper_objects import token_secret
-from towtank.platforms.kubernetes.readiness import Waiter, cancelled_sleep
+from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.workloads import Workload
 
 MARK = "-faults"
 """Ends the token of what belongs to the disturbers of a deployment."""
-_LISTENING_WITHIN_S = 20.0
 _TRY_EVERY_S = 0.3
 _ACCOUNT_WITHIN_S = 15.0
 """A new namespace has its service account a moment later, and no pod before."""
@@ -110,23 +108,10 @@ class Disturbers:
         return text.replace(self._token, "***")
 
     def _reach(self, pod: Json, cancelled: Cancelled) -> Grip:
-        node = pod["spec"].get("nodeName")
-        until = time.monotonic() + _LISTENING_WITHIN_S
-        while True:
-            try:
-                return self._take(pod)
-            except EngineError as error:
-                if time.monotonic() >= until:
-                    raise PlatformError(
-                        f"the disturber on node {node} cannot be reached: {error.message}",
-                        hint=error.hint
-                        or "run towtank where pods can be reached: on a node, in a pod, or over a route to them",
-                    ) from error
-            cancelled_sleep(_TRY_EVERY_S, cancelled)
+        return grip.reach(pod, disturber_objects.PORT, self._token, _who(pod), cancelled)
 
     def _take(self, pod: Json) -> Grip:
-        connection = places.connected(str((pod.get("status") or {}).get("podIP")), disturber_objects.PORT)
-        return Grip(connection, self._token, f"the disturber on node {pod['spec'].get('nodeName')}")
+        return grip.take(pod, disturber_objects.PORT, self._token, _who(pod))
 
     # --- at work ---------------------------------------------------------------------------------------------------
 
@@ -154,15 +139,10 @@ class Disturbers:
         ------
         PlatformError
         """
-        grip = self._grip(str((pod.get("spec") or {}).get("nodeName")), str(pod["metadata"]["name"]))
-        try:
-            if alone:
-                fault = {**fault, "towards": grip.own_address}
-            facts = grip.begin(fault, lasts_s, alone=alone)
-        except BaseException:
-            grip.close()
-            raise
-        return facts, grip.undo
+        held = self._grip(str((pod.get("spec") or {}).get("nodeName")), str(pod["metadata"]["name"]))
+        if alone:
+            fault = {**fault, "towards": held.own_address}
+        return held.begin(fault, lasts_s, alone=alone), held.undo
 
     def _grip(self, node: str, pod: str) -> Grip:
         """Reach the disturber of a node; the API is only asked where it is not where it was."""
@@ -190,6 +170,10 @@ class Disturbers:
         PlatformError
         """
         self._made.close(api)
+
+
+def _who(pod: Json) -> str:
+    return f"the disturber on node {pod['spec'].get('nodeName')}"
 
 
 def try_pod(api: ApiClient, config: Disturber, namespace: str, *, within_s: float = 0.0) -> None:

@@ -9,8 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from towtank.errors import EngineError, PlatformError
-from towtank.load.workers import frames, handshake
+from towtank.load.workers import frames, handshake, places
+from towtank.platforms.base import Cancelled
+from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.readiness import cancelled_sleep
 
+_LISTENING_WITHIN_S = 20.0
+_TRY_EVERY_S = 0.3
 _BEGIN_WITHIN_S = 20.0
 _UNDO_WITHIN_S = 20.0
 MARGIN_S = 3.0
@@ -48,8 +53,10 @@ class Grip:
             connection.close()
             raise
 
-    def begin(self, fault: Mapping[str, Any], lasts_s: float | None, *, alone: bool) -> dict[str, Any]:
-        """Have a fault made; what the disturber says of it.
+    def begin(
+        self, fault: Mapping[str, Any], lasts_s: float | None, *, alone: bool = False
+    ) -> dict[str, Any]:
+        """Have a fault made; what the disturber says of it. A failure ends the connection.
 
         Parameters
         ----------
@@ -66,7 +73,11 @@ class Grip:
         lasts_s = LONGEST_S if lasts_s is None else lasts_s + (0.0 if alone else MARGIN_S)
         self._until = time.monotonic() + lasts_s
         order = {"do": "begin", "fault": dict(fault), "lasts_ms": round(lasts_s * 1000)}
-        facts = self._ask(order, "began", _BEGIN_WITHIN_S).get("facts")
+        try:
+            facts = self._ask(order, "began", _BEGIN_WITHIN_S).get("facts")
+        except BaseException:
+            self.close()
+            raise
         return facts if isinstance(facts, dict) else {}
 
     def undo(self) -> None:
@@ -102,3 +113,36 @@ class Grip:
         if event.get("event") != expected:
             raise PlatformError(f"{self._who}: {event.get('message') or event}")
         return event
+
+
+def take(pod: Json, port: int, token: str, who: str) -> Grip:
+    """Connect to the disturber in a pod, at the pod's own address.
+
+    Raises
+    ------
+    EngineError
+        It does not listen, or does not let us in.
+    """
+    return Grip(places.connected(str((pod.get("status") or {}).get("podIP")), port), token, who)
+
+
+def reach(pod: Json, port: int, token: str, who: str, cancelled: Cancelled) -> Grip:
+    """As `take`, for one that may just begin to listen.
+
+    Raises
+    ------
+    PlatformError
+        It cannot be reached.
+    """
+    until = time.monotonic() + _LISTENING_WITHIN_S
+    while True:
+        try:
+            return take(pod, port, token, who)
+        except EngineError as error:
+            if time.monotonic() >= until:
+                raise PlatformError(
+                    f"{who} cannot be reached: {error.message}",
+                    hint=error.hint
+                    or "run towtank where pods can be reached: on a node, in a pod, or over a route to them",
+                ) from error
+        cancelled_sleep(_TRY_EVERY_S, cancelled)

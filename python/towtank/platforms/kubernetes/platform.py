@@ -7,19 +7,27 @@ from pathlib import Path
 
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
-from towtank.platforms.kubernetes import creating, ownership, reach, rights, sources
+from towtank.platforms.kubernetes import (
+    creating,
+    disturbers,
+    edge_proxies,
+    ownership,
+    reach,
+    rights,
+    sources,
+)
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.config import Disturber, KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection, connect, usable_nodes
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.kubernetes.discovery import LEASE, NAMESPACE
-from towtank.platforms.kubernetes.disturbers import MARK, try_pod
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.lease import lease_name, live_holder
 from towtank.platforms.kubernetes.parameters import Change, changed
 from towtank.platforms.masking import Secrets, missing_secrets
 
 _CHECKED_IN = creating.TRY_IN
+_HELPERS = (disturbers.MARK, edge_proxies.MARK)
 
 
 class KubernetesPlatform:
@@ -83,8 +91,8 @@ class KubernetesPlatform:
             The cluster cannot be reached or is another one than then, or somebody still uses the deployment.
         """
         notes = [found for path in _note_folders(folder) if (found := ownership.Note.read(path))]
-        ours = [note for note in notes if note.token.removesuffix(MARK) == token]
-        # Disturbers first: as long as they are there they still hold what they do to the deployment.
+        ours = [note for note in notes if note.token in {token, *(token + mark for mark in _HELPERS)}]
+        # Helpers first: as long as they are there they still hold what they do to the deployment.
         return sum(_sweep(note) for note in sorted(ours, key=lambda note: note.token == token))
 
 
@@ -105,7 +113,7 @@ def _sweep(note: ownership.Note) -> int:
 
 
 def _note_folders(folder: Path) -> list[Path]:
-    """Where notes may be: disturbers have theirs in a folder of the deployment's."""
+    """Where notes may be: helpers have theirs in a folder of the deployment's."""
     found = [*folder.glob(f"*/{ownership.NOTE}"), *folder.glob(f"*/*/{ownership.NOTE}")]
     return [folder, *(path.parent for path in sorted(found))]
 
@@ -137,12 +145,11 @@ def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> l
     api = connection.api
     owned = [one.owned for one in planned]
     wanted = rights.needed(config.namespace, owned, logs=config.logs is not False)
-    found = [
-        f"the right to {one.words} is missing in context {api.context!r}"
-        for one in rights.missing(api, wanted)
-    ]
+    found = _lacking(api, wanted)
     if config.disturber is not None:
         found += _disturber_problems(api, config.disturber)
+    if config.edge_proxy is not None:
+        found += _lacking(api, rights.of_edge_proxy(config.edge_proxy.namespace))
     if config.namespace is not None and not found:
         creating.check_namespace(api, config.namespace, token="")
     if not found:
@@ -156,13 +163,15 @@ def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> l
 
 def _disturber_problems(api: ApiClient, config: Disturber) -> list[str]:
     """What keeps disturbers away; a namespace that is not there yet cannot be asked."""
-    found = [
-        f"the right to {one.words} is missing in context {api.context!r}"
-        for one in rights.missing(api, rights.of_disturbers(config.namespace))
-    ]
+    found = _lacking(api, rights.of_disturbers(config.namespace))
     if config.namespace is not None and not found:
-        try_pod(api, config, config.namespace)
+        disturbers.try_pod(api, config, config.namespace)
     return found
+
+
+def _lacking(api: ApiClient, wanted: Sequence[rights.Right]) -> list[str]:
+    missing = rights.missing(api, wanted)
+    return [f"the right to {one.words} is missing in context {api.context!r}" for one in missing]
 
 
 def _said(error: PlatformError) -> str:

@@ -75,7 +75,7 @@ def route(api: ApiClient, namespace: str, name: str, target: KubernetesTarget, s
     service = api.get(SERVICE.path(namespace, str(target.service)))
     spec = service.get("spec") or {}
     kind = str(spec.get("type") or "ClusterIP")
-    port = _port(service, name, target)
+    port = port_of(service, name, target)
     way = target.through or _WAY_OF_TYPE.get(kind)
     facts = {"service": target.service, "service_type": kind, "way": way, "balancing": _balancing(spec)}
     if way == "node_port":
@@ -104,7 +104,14 @@ def _balancing(spec: Json) -> str:
     )
 
 
-def _port(service: Json, name: str, target: KubernetesTarget) -> Json:
+def port_of(service: Json, name: str, target: KubernetesTarget) -> Json:
+    """Port of a Service that a target means.
+
+    Raises
+    ------
+    PlatformError
+        It has no such port, or several and none was named.
+    """
     ports = [
         port
         for port in (service.get("spec") or {}).get("ports") or []

@@ -170,8 +170,20 @@ def of_disturbers(namespace: str | None) -> list[Right]:
     namespace : str, optional
         A given one; without it one is made.
     """
-    why = "for the deployment's `disturber`"
     kinds = (("", "secrets", _OWN), ("apps", "daemonsets", _OWN), ("", "pods", ("create", "list", "delete")))
+    return _of_helpers(namespace, kinds, "for the deployment's `disturber`")
+
+
+def of_edge_proxy(namespace: str | None) -> list[Right]:
+    """Rights that the proxy of edges needs besides those of a deployment; see `of_disturbers`."""
+    made = (("", "secrets"), ("", "configmaps"), ("", "services"), ("apps", "deployments"))
+    kinds = (*((group, name, _OWN) for group, name in made), ("", "pods", ("list", "watch", "delete")))
+    return _of_helpers(namespace, kinds, "for the deployment's `edge_proxy`")
+
+
+def _of_helpers(
+    namespace: str | None, kinds: Sequence[tuple[str, str, tuple[str, ...]]], why: str
+) -> list[Right]:
     found = [Right(verb, group, name, namespace or "", why) for group, name, verbs in kinds for verb in verbs]
     if namespace is None:
         found += [Right(verb, "", "namespaces", "", why) for verb in _OWN_NAMESPACE]

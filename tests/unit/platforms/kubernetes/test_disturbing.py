@@ -38,6 +38,7 @@ def test_the_deployment_has_the_powers_that_its_platform_names():
         "stop": base.StopsInstances,
         "partition": base.CutsInstances,
         "disk": base.FillsVolumes,
+        **dict.fromkeys(("delay", "drop", "abort"), base.HasWholeEdges),
     }
     assert set(registry.kind("kubernetes").faults) == set(needs)
     for power in (base.HasVictims, *needs.values()):

@@ -1,0 +1,203 @@
+"""Faults on edges of a real cluster: each is felt by requests and undone; nothing of the proxy is left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support import small_study as study
+from support.cluster_app import SUPPORT, config_for, deployed, wait_for
+from towtank.errors import PlatformError
+from towtank.platforms.base import LOAD, DeployContext, Edge, EdgeTrouble
+from towtank.platforms.kubernetes.deployment import KubernetesDeployment
+from towtank.store import Results
+
+pytestmark = pytest.mark.cluster
+
+OUTER, INNER = Edge(LOAD, "front"), Edge("front", "app")
+STUDY = """\
+experiment: pod-edge
+question: What does a slow answer of the only service cost?
+answer: {{primary: [p95], baseline: none}}
+repetitions: 2
+max_invalid_repeats: 0
+factors: {{fault: [{levels}]}}
+order: listed
+deployments:
+  app:
+    platform: kubernetes
+    context: {context}
+    kubeconfig: {kubeconfig}
+    manifests: [app.yaml]
+    set: {{"Deployment/app:spec.template.spec.containers[app].image": {image}}}
+    ready: {{http: /healthz, timeout: 120s}}
+    edge_proxy: {{image: {toxiproxy}, engine: {engine}}}
+workloads:
+  reads:
+    timeout: 1s
+    connections: new
+    load: {{model: open, rate: 40/s, duration: {duration}, warmup: 1s}}
+    journey: {{steps: [{{name: read, path: /}}]}}
+faults:
+  - {{kind: drop, when: "${{{{ fault == 'drop' }}}}", at: 4s, for: {lasts}}}
+  - {{kind: delay, when: "${{{{ fault == 'delay' }}}}", at: 4s, for: {lasts}, delay: 300ms}}
+settle: {{timeout: 60s, until: {{replicas: baseline}}}}
+"""
+
+
+@pytest.fixture
+def deployment(
+    cluster: Any, context: DeployContext, engine_image: str, toxiproxy_image: str
+) -> Iterator[KubernetesDeployment]:
+    config = config_for(
+        cluster,
+        manifests=["manifests/app.yaml", "manifests/front.yaml"],
+        set={"Deployment/front:spec.template.spec.containers[front].image": cluster.image},
+        targets={"app": "app", "front": "front"},
+        edge_proxy={"image": toxiproxy_image, "engine": engine_image},
+    )
+    with deployed(config, replace(context, edges=(OUTER, INNER))) as made:
+        yield made
+
+
+def url(deployment: KubernetesDeployment, target: str) -> str:
+    (instance,) = deployment.targets[target].instances
+    return instance.url
+
+
+def seconds(address: str, timeout_s: float = 20.0) -> float:
+    """How long an answer takes, over a connection of its own; infinite without one."""
+    begun = time.monotonic()
+    try:
+        ok = httpx.get(address, trust_env=False, timeout=timeout_s).is_success
+    except httpx.HTTPError:
+        ok = False
+    return time.monotonic() - begun if ok else float("inf")
+
+
+@pytest.mark.timeout(300)
+def test_calls_go_wrong_on_one_edge_and_come_through_again(
+    deployment: KubernetesDeployment, cluster: Any
+) -> None:
+    front, app = url(deployment, "front"), url(deployment, "app")
+    by_name = f"{front}/fetch?url=http://app/healthz"
+    ways = {OUTER: (f"{front}/healthz", f"{app}/healthz"), INNER: (by_name, f"{front}/healthz")}
+    for edge, (met, other) in ways.items():
+        assert seconds(met) < 10
+        undo = deployment.disturb_whole_edge(edge, EdgeTrouble("delay", delay_s=1.0), lasts_s=60)
+        assert 1.0 <= seconds(met) < 20
+        wait_for(lambda other=other: seconds(other) < 1.0)
+        undo()
+        wait_for(lambda met=met: seconds(met) < 1.0)
+        for kind in ("drop", "abort", "cut"):
+            undo = deployment.disturb_whole_edge(edge, EdgeTrouble(kind), lasts_s=60)
+            assert seconds(met, 1.0) == float("inf"), kind
+            assert seconds(other) < 20
+            undo()
+            assert seconds(met) < 20, kind
+    the_deadline_undoes_it(deployment, by_name)
+    assert deployment.events() == []
+    the_proxy_is_missed(deployment, cluster)
+
+
+def the_deadline_undoes_it(deployment: KubernetesDeployment, met: str) -> None:
+    undo = deployment.disturb_whole_edge(INNER, EdgeTrouble("drop"), lasts_s=0.0)
+    assert seconds(met, 0.5) == float("inf")
+    wait_for(lambda: seconds(met, 2.0) < 2.0, within_s=20)
+    undo()
+
+
+def the_proxy_is_missed(deployment: KubernetesDeployment, cluster: Any) -> None:
+    """Without it nothing can be said of the treatment: that is no doing of the system."""
+    chosen = "towtank.dev/role=toxiproxy"
+    cluster.kubectl("delete", "pods", "--all-namespaces", "--selector", chosen, "--wait=false")
+
+    def told() -> str:
+        try:
+            deployment.events()
+        except PlatformError as error:
+            return error.message
+        return ""
+
+    assert "the proxy of the edges is gone" in wait_for(told)
+
+
+def written(tmp_path: Path, cluster: Any, **keys: str) -> Path:
+    """The study as a file."""
+    (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
+    file = tmp_path / "experiment.yaml"
+    kubeconfig = Path(cluster.kubeconfig).resolve()
+    file.write_text(STUDY.format(context=cluster.context, kubeconfig=kubeconfig, image=cluster.image, **keys))
+    return file
+
+
+def left_of_study(cluster: Any) -> list[Any]:
+    chosen = "towtank.dev/experiment=pod-edge"
+    found: list[Any] = cluster.get("namespaces,services", "--all-namespaces", "--selector", chosen)["items"]
+    return found
+
+
+@pytest.mark.timeout(400)
+def test_a_study_of_a_slow_edge(
+    cluster: Any, engine_image: str, toxiproxy_image: str, tmp_path: Path
+) -> None:
+    file = written(
+        tmp_path, cluster, toxiproxy=toxiproxy_image, engine=engine_image, levels="none, delay", duration="12s",
+        lasts="4s",
+    )  # fmt: skip
+    done = study.towtank("run", file, "--plain", timeout=380)
+    assert done.returncode in (0, 6), done.stderr
+    runs = list(Results.open(tmp_path / "results" / "pod-edge").runs("complete"))
+    assert len(runs) == 4
+    for folder in runs:
+        told = [event for event in folder.events().to_pylist() if event["source"] == "fault"]
+        if folder.record.levels["fault"] == "delay":
+            assert [event["kind"] for event in told] == ["fault_began", "fault_undone"], told
+            assert any(one.undone_us is not None for one in folder.record.faults)
+        else:
+            assert told == []
+    assert left_of_study(cluster) == []
+
+
+@pytest.mark.timeout(300)
+def test_a_fault_is_undone_though_towtank_was_killed(
+    cluster: Any, engine_image: str, toxiproxy_image: str, tmp_path: Path
+) -> None:
+    file = written(
+        tmp_path, cluster, toxiproxy=toxiproxy_image, engine=engine_image, levels="drop, none", duration="120s",
+        lasts="100s",
+    )  # fmt: skip
+    with subprocess.Popen(
+        study.command("run", file, "--plain"), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as running:  # fmt: skip
+        try:
+            met = wait_for(lambda: _way(cluster), within_s=120)
+            wait_for(lambda: seconds(met, 1.0) == float("inf"), within_s=120)
+        finally:
+            running.send_signal(signal.SIGKILL)
+    wait_for(lambda: seconds(met, 1.0) < 1.0, within_s=20)
+    done = study.towtank("clean", tmp_path / "results" / "pod-edge", timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert left_of_study(cluster) == []
+
+
+def _way(cluster: Any) -> str:
+    """Where the study's load goes in, once it is answered there."""
+    chosen = "towtank.dev/experiment=pod-edge"
+    found = cluster.get("services", "--all-namespaces", "--selector", chosen)["items"]
+    proxies = [one for one in found if one["metadata"]["name"] == "towtank-edge-0"]
+    if not proxies:
+        return ""
+    (address,) = [
+        a["address"] for a in cluster.get("nodes")["items"][0]["status"]["addresses"] if a["type"] == "InternalIP"
+    ]  # fmt: skip
+    way = f"http://{address}:{proxies[0]['spec']['ports'][0]['nodePort']}/healthz"
+    return way if seconds(way, 1.0) < 1.0 else ""
