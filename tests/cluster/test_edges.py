@@ -39,6 +39,7 @@ deployments:
     manifests: [app.yaml]
     set: {{"Deployment/app:spec.template.spec.containers[app].image": {image}}}
     ready: {{http: /healthz, timeout: 120s}}
+    deploy: once
     edge_proxy: {{image: {toxiproxy}, engine: {engine}}}
 workloads:
   reads:
