@@ -23,7 +23,15 @@ from towtank.platforms.base import (
     Target,
     Undo,
 )
-from towtank.platforms.kubernetes import creating, disturbing, ownership, pods, reach, watching
+from towtank.platforms.kubernetes import (
+    creating,
+    disturbing,
+    edge_proxies,
+    ownership,
+    pods,
+    reach,
+    watching,
+)
 from towtank.platforms.kubernetes.baseline import Baseline, busy_nodes, off_baseline
 from towtank.platforms.kubernetes.census import Census
 from towtank.platforms.kubernetes.client import ApiClient, Json
@@ -32,8 +40,6 @@ from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
 from towtank.platforms.kubernetes.disturbers import Disturbers, container_ids
-from towtank.platforms.kubernetes.edge_proxies import EdgeProxies
-from towtank.platforms.kubernetes.edges import find_way
 from towtank.platforms.kubernetes.journal import Journal, Step
 from towtank.platforms.kubernetes.kept import OF_EVENT, OF_NODE, OF_POD
 from towtank.platforms.kubernetes.kubeconfig import find_context
@@ -108,7 +114,9 @@ class KubernetesDeployment:
         self._disturbers = (
             None if config.disturber is None else Disturbers(connection, config.disturber, context)
         )
-        self._edges = self._proxies() if context.edges else None
+        self._edges = edge_proxies.plan(
+            connection, config, context, self._namespace, targets=self._routes_wanted, planned=planned
+        )
         self._journal = Journal()
         self._census = Census()
         self._nodes_seen = NodeJournal()
@@ -119,17 +127,6 @@ class KubernetesDeployment:
         self._removing = threading.Lock()
         self._ending = threading.Event()
         self._removed = False
-
-    def _proxies(self) -> EdgeProxies:
-        config, context = self._config, self._context
-        if config.edge_proxy is None:
-            raise PlatformError(
-                f"deployment {context.name!r} has no proxy, which faults on edges need",
-                hint="give it one: `edge_proxy: {image: …, engine: …}`; docs/faults.md",
-            )
-        objects = [one.body for one in self._planned]
-        ways = [find_way(edge, self._routes_wanted, objects) for edge in context.edges]
-        return EdgeProxies(self._connection, config.edge_proxy, context, self._namespace, ways)
 
     # --- coming up -----------------------------------------------------------------------------------------------
 
@@ -158,7 +155,7 @@ class KubernetesDeployment:
             else:  # somebody may have come at the same moment; then both give way
                 creating.check_namespace(self._api, self._namespace, self._context.token)
             self._watch()
-            self._create_objects()
+            edge_proxies.create_all(self._api, self._planned, self._edges)
             if self._disturbers is not None:
                 self._disturbers.create()
         except BaseException as error:
@@ -168,17 +165,6 @@ class KubernetesDeployment:
                 error.add_note(f"while removing: {failure.message}")
             raise
         self._timings_s["create"] = round(time.monotonic() - begun, 4)
-
-    def _create_objects(self) -> None:
-        """Create everything; what calls over an edge comes after the proxy, whose address it is given."""
-        edges = self._edges
-        if edges is None:
-            creating.create_all(self._api, self._planned)
-            return
-        creating.create_all(self._api, [one for one in self._planned if edges.is_called(one)])
-        others = [one for one in self._planned if not edges.is_called(one)]
-        edges.create(others)
-        creating.create_all(self._api, others)
 
     def _try_out(self, planned: Sequence[Planned]) -> None:
         problems = creating.try_out(self._api, planned)
@@ -269,11 +255,9 @@ class KubernetesDeployment:
     def _find_target(self, name: str, until: float, cancelled: Cancelled) -> None:
         """Find the way to a target, waiting for it as long as there is time."""
         wanted, transport = self._routes_wanted[name], self._config.transport_of(name)
-        namespace, stands_for = self._namespace, {}
-        entrance = self._edges.entrance(name) if self._edges is not None else None
-        if entrance is not None:
-            namespace, stands_for = entrance[0], {"stands_for": wanted.service}
-            wanted = wanted.model_copy(update={"service": entrance[1]})
+        namespace, facts = self._namespace, dict[str, Any]()
+        if self._edges is not None:
+            namespace, wanted, facts = self._edges.way_in(name, wanted)
         scheme = "https" if transport.tls is not None else "http"
         while True:
             try:
@@ -294,7 +278,7 @@ class KubernetesDeployment:
             key: placeholders.render(value, self._secrets.placeholders)
             for key, value in self._config.headers_of(name).items()
         }
-        self._routes[name] = replace(found, facts={**found.facts, **stands_for})
+        self._routes[name] = replace(found, facts={**found.facts, **facts})
         here = bool(self._connection.cluster["on_this_machine"])
         instance = Instance(f"{name}-0", found.url, shares_machine=here)
         self._targets[name] = Target(name, (instance,), headers, transport)

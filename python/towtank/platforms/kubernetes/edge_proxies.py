@@ -7,16 +7,16 @@ treatment has a fault or not: else its own cost would be taken for the fault's.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from towtank.errors import PlatformError
 from towtank.platforms import toxics
 from towtank.platforms.base import LOAD, Cancelled, DeployContext, Edge, EdgeTrouble, Undo
-from towtank.platforms.kubernetes import edge_objects, edges, grip, ownership, pods
+from towtank.platforms.kubernetes import creating, edge_objects, edges, grip, ownership, pods
 from towtank.platforms.kubernetes.client import ApiClient, Json
-from towtank.platforms.kubernetes.config import EdgeProxy
+from towtank.platforms.kubernetes.config import EdgeProxy, KubernetesConfig, KubernetesTarget
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import POD, SERVICE
@@ -32,6 +32,49 @@ from towtank.platforms.kubernetes.workloads import Workload
 MARK = "-edges"
 """Ends the token of what belongs to the proxy of a deployment."""
 _WHO = "the proxy of the edges"
+
+
+def plan(
+    connection: Connection,
+    config: KubernetesConfig,
+    context: DeployContext,
+    namespace: str,
+    *,
+    targets: Mapping[str, KubernetesTarget],
+    planned: Sequence[Planned],
+) -> EdgeProxies | None:
+    """What a deployment needs for the edges that faults are about; None where there are none. Creates nothing.
+
+    Raises
+    ------
+    PlatformError
+        It has no image for it, or there is an edge on which no proxy can stand.
+    """
+    if not context.edges:
+        return None
+    if config.edge_proxy is None:
+        raise PlatformError(
+            f"deployment {context.name!r} has no proxy, which faults on edges need",
+            hint="give it one: `edge_proxy: {image: …, engine: …}`; docs/faults.md",
+        )
+    things = [one.body for one in planned]
+    ways = [edges.find_way(edge, targets, things) for edge in context.edges]
+    return EdgeProxies(connection, config.edge_proxy, context, namespace, ways)
+
+
+def create_all(api: ApiClient, planned: Sequence[Planned], proxies: EdgeProxies | None) -> None:
+    """Create a deployment's objects; those that call over an edge after the proxy, whose address they are given.
+
+    Raises
+    ------
+    PlatformError
+    """
+    called = [one for one in planned if proxies is not None and proxies.is_called(one)]
+    others = [one for one in planned if one not in called]
+    creating.create_all(api, called)
+    if proxies is not None:
+        proxies.create(others)
+    creating.create_all(api, others)
 
 
 class EdgeProxies:
@@ -135,10 +178,20 @@ class EdgeProxies:
 
     # --- at work ---------------------------------------------------------------------------------------------------
 
-    def entrance(self, target: str) -> tuple[str, str] | None:
-        """Namespace and name of the Service by which the load goes over its edge to a target; None without one."""
+    def way_in(self, target: str, wanted: KubernetesTarget) -> tuple[str, KubernetesTarget, dict[str, Any]]:
+        """How the load gets to a target: over its edge, where it has one.
+
+        Returns
+        -------
+        tuple
+            Namespace of the Service that it goes to, the target with that Service, and what run.json says besides.
+        """
         way = next((one for one in self._ways if one.edge == Edge(LOAD, target)), None)
-        return None if way is None else (self._made.namespace, edge_objects.service_name(self._ways, way))
+        if way is None:
+            return self._namespace, wanted, {}
+        name = edge_objects.service_name(self._ways, way)
+        instead = wanted.model_copy(update={"service": name})
+        return self._made.namespace, instead, {"stands_for": wanted.service}
 
     def disturb(self, edge: Edge, trouble: EdgeTrouble, lasts_s: float | None) -> Undo:
         """Make an edge misbehave; connections that stand are met too.
