@@ -59,7 +59,7 @@ EXIT_CODE_MEANING: dict[ExitCode, str] = {
     ExitCode.SLO_MISSED: "the experiment ran, and a declared SLO was missed",
     ExitCode.INVALID_RUNS: "runs stayed invalid after their bounded repetitions",
     ExitCode.UNDECIDED: "the question stays undecided (only with --fail-undecided)",
-    ExitCode.REGRESSION: "compare: the new results are worse than the old ones",
+    ExitCode.REGRESSION: "compare, history: the new results are worse than the old ones",
     ExitCode.AUDIT_FAILED: "audit: a published table has cells that cannot be right",
     ExitCode.INTERRUPTED: "stopped by Ctrl-C or SIGTERM; the same command resumes",
 }

@@ -171,6 +171,15 @@ def variable(name: str, own: Mapping[str, Variable] = NO_OWN) -> Variable:
     )
 
 
+def is_known(name: str) -> bool:
+    """Whether a response variable is one of every experiment."""
+    try:
+        variable(name)
+    except KeyError:
+        return False
+    return True
+
+
 def _of_workload(whole: Variable, workload: str) -> Variable:
     if whole.percentile is None and whole.name not in _OF_REQUESTS:
         raise KeyError(f"{whole.name}[{workload}]")

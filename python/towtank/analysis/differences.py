@@ -134,8 +134,8 @@ def between_samples(
     if n == 0:
         why = _why_nothing(treatment.values(), baseline.values())
         return Difference(0, reason=f"one side has no run with a value{why}")
-    a = np.array([_scaled(described, q) for q in first])
-    b = np.array([_scaled(described, q) for q in second])
+    a = np.array([scaled(described, q) for q in first])
+    b = np.array([scaled(described, q) for q in second])
     finite = bool(np.all(np.isfinite(a)) and np.all(np.isfinite(b)))
     checks: dict[str, float] = {}
     munzel = independent.brunner_munzel(a, b, rng=rng)
@@ -182,7 +182,7 @@ def block_differences(
     return columns[:, 0], columns[:, 1], columns[:, 2]
 
 
-def _scaled(described: Variable, quantity: Quantity) -> float:
+def scaled(described: Variable, quantity: Quantity) -> float:
     """Value on the scale of comparison; inf among failures, −inf for the log of 0."""
     if quantity.above:
         return math.inf
@@ -197,7 +197,7 @@ def _extended(described: Variable, a: Quantity, b: Quantity) -> tuple[float, flo
 
     Both sides among failures: nothing is known of their order. Both exactly 0: they are equal.
     """
-    first, second = _scaled(described, a), _scaled(described, b)
+    first, second = scaled(described, a), scaled(described, b)
     if math.isinf(first) and first == second:
         return (-math.inf, math.inf, 0.0) if first > 0 else (0.0, 0.0, 0.0)
     difference = first - second

@@ -52,6 +52,12 @@ class SteadyState:
         return beginning_at(folders, self.start_us)
 
 
+def latest_start_us(results: Sequence[Results]) -> int | None:
+    """Where windows of several results of one design begin to be alike: the latest of theirs; None where none moves."""
+    found = [steady_state(one, one.plan) for one in results]
+    return max((one.start_us for one in found if one is not None and one.start_us), default=None)
+
+
 def beginning_at(folders: Sequence[RunFolder], start_us: int | None) -> list[RunFolder]:
     """The same attempts with measured windows that begin at an instant, or later; None changes nothing."""
     return [folder if start_us is None else _later(folder, start_us) for folder in folders]

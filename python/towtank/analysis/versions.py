@@ -9,18 +9,16 @@ that it cannot be told from the version; the caution says so wherever claims are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from towtank.analysis.comparison import Compared, Rules, confirmatory, exploratory
 from towtank.analysis.differences import between_samples
 from towtank.analysis.model import Comparison, Quantity
-from towtank.analysis.own_values import own_values
-from towtank.analysis.run_cost import cost_values
-from towtank.analysis.selection import counting_attempts, wanted_variables
-from towtank.analysis.steady_state import beginning_at, steady_state
-from towtank.analysis.summaries import STANDARD_VARIABLES, summarise_run
+from towtank.analysis.session import Session, read_session
+from towtank.analysis.steady_state import latest_start_us
+from towtank.analysis.summaries import STANDARD_VARIABLES
 from towtank.analysis.verdicts import goodput_guard
 from towtank.design.digest import difference
 from towtank.design.plan import Plan, Treatment
@@ -86,17 +84,6 @@ class Regressions:
         return bool(self.claims) and all(c.verdict != "undecided" for c in self.claims)
 
 
-@dataclass
-class _Session:
-    """Values of one result: variable → treatment → run number → value."""
-
-    values: dict[str, dict[str, dict[int, Quantity]]] = field(default_factory=dict)
-    runs: dict[str, int] = field(default_factory=dict)
-    collapsed: dict[str, int] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
-    environments: set[str] = field(default_factory=set)
-
-
 def regressions(old: Results, new: Results) -> Regressions:
     """Compare a result with an older one of the same design.
 
@@ -114,9 +101,8 @@ def regressions(old: Results, new: Results) -> Regressions:
         They are one folder, their designs differ (each difference is a line), or a side has no valid run.
     """
     refuse_incomparable(old, new)
-    steady = [steady_state(results, results.plan) for results in (old, new)]
-    start_us = max((found.start_us for found in steady if found and found.start_us), default=None)
-    before, after = _read(old, start_us), _read(new, start_us)
+    start_us = latest_start_us((old, new))
+    before, after = read_session(old, start_us), read_session(new, start_us)
     for results, session in ((old, before), (new, after)):
         if not session.runs:
             spoiled = sum(session.attempts.values())
@@ -176,33 +162,8 @@ def refuse_incomparable(old: Results, new: Results) -> None:
         )
 
 
-def _read(results: Results, start_us: int | None) -> _Session:
-    """Values of a result; its measured windows begin at `start_us` where there is one."""
-    plan, session = results.plan, _Session()
-    folders = beginning_at(results.runs("all"), start_us)
-    chosen = counting_attempts([folder.record for folder in folders])
-    wanted = wanted_variables(plan)
-    costs = cost_values(folders, plan)
-    for folder in folders:
-        record = folder.record
-        session.attempts[record.treatment_id] = session.attempts.get(record.treatment_id, 0) + 1
-        if record.run_id not in chosen:
-            continue
-        own = own_values(results, folder, plan) | costs.get(record.run_id, {})
-        summary = summarise_run(folder, wanted=wanted, own=own).summary
-        number = session.runs.get(record.treatment_id, 0)
-        session.runs[record.treatment_id] = number + 1
-        if summary.system == "collapsed":
-            session.collapsed[record.treatment_id] = session.collapsed.get(record.treatment_id, 0) + 1
-        if record.environment_digest:
-            session.environments.add(record.environment_digest)
-        for name, quantity in summary.values.items():
-            session.values.setdefault(name, {}).setdefault(record.treatment_id, {})[number] = quantity
-    return session
-
-
 def _compared(
-    plan: Plan, rules: Rules, names: tuple[str, ...], before: _Session, after: _Session, *, level: float
+    plan: Plan, rules: Rules, names: tuple[str, ...], before: Session, after: Session, *, level: float
 ) -> list[Compared]:
     found: list[Compared] = []
     nothing: Mapping[int, Quantity] = {}
@@ -239,7 +200,7 @@ def _damaged(old: Results, new: Results) -> list[str]:
     ]
 
 
-def _lost(plan: Plan, before: _Session, after: _Session) -> list[str]:
+def _lost(plan: Plan, before: Session, after: Session) -> list[str]:
     """Treatments of which a side has no run, or only one, and those that collapsed."""
     told = []
     for treatment in plan.treatments:
@@ -268,7 +229,7 @@ def _begun(start_us: int | None) -> list[str]:
     ]
 
 
-def _mixed(before: _Session, after: _Session) -> list[str]:
+def _mixed(before: Session, after: Session) -> list[str]:
     return [
         f"The runs of the {side} result come from {len(session.environments)} different environments "
         "(host, versions or engine build)."

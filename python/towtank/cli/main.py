@@ -49,6 +49,7 @@ COMMANDS: dict[str, Command] = {
         "Results",
         "import_",
     ),
+    "history": Command("towtank.cli.history", "Say where results over time took another level.", "Results"),
     "compare": Command("towtank.cli.compare", "Say what became worse between two results.", "Results"),
     "audit": Command(
         "towtank.cli.audit", "List the cells of published tables that cannot be right.", "Results"

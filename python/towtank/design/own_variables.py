@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from towtank.design.problems import Place, Problems
 from towtank.design.tree import Entry, Mapping, Node, Scalar
-from towtank.variables import OTHER_UNITS, Variable, own_variable, variable
+from towtank.variables import OTHER_UNITS, Variable, is_known, own_variable
 
 PATH = "answer.variables"
 
@@ -31,7 +31,7 @@ def own_described(answer: Node | None) -> dict[str, Variable]:
     """What an `answer` declares, by name; lower is better where it does not say, which has been said to be wrong."""
     found = {}
     for name, entry in _declared(answer):
-        if _is_taken(name):
+        if is_known(name):
             continue  # that has been said, and what there is of that name is meant elsewhere
         better = entry.node.get("better") if isinstance(entry.node, Mapping) else None
         higher = isinstance(better, Scalar) and better.value == "higher"
@@ -55,7 +55,7 @@ def check_own_names(declared: Node | None, problems: Problems) -> None:
         return
     for name, entry in declared.entries.items():
         path = f"{PATH}.{name}"
-        if _is_taken(name):
+        if is_known(name):
             problems.add(
                 entry.place, path, f"{name!r} is a response variable of every run; choose another name"
             )
@@ -74,11 +74,3 @@ def _declared(answer: Node | None) -> Iterator[tuple[str, Entry]]:
     declared = answer.get("variables") if isinstance(answer, Mapping) else None
     if isinstance(declared, Mapping):
         yield from declared.entries.items()
-
-
-def _is_taken(name: str) -> bool:
-    try:
-        variable(name)
-    except KeyError:
-        return False
-    return True

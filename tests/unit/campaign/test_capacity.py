@@ -237,3 +237,12 @@ def test_what_has_no_ladder_is_refused_with_every_reason():
         check_ladderable(replace(plan, treatments=(replace(plan.treatments[0], spec=changed),)), "x.yaml")
     assert [one.path for one in caught.value.problems] == ["slo", "workloads.shop.load"]
     check_ladderable(the_plan(), "x.yaml")
+
+
+def test_objectives_that_the_answer_declares_are_refused_since_a_search_leaves_it_out():
+    with pytest.raises(DesignError) as caught:
+        check_ladderable(
+            make_plan(("gke",), blocks=1, slo={**SLO, "slow_ratio": 0.1}, answered=False), "x.yaml"
+        )
+    [problem] = caught.value.problems
+    assert problem.path == "slo.slow_ratio"

@@ -1,0 +1,186 @@
+"""Many results of one experiment in the order of their times: where a response variable took another level.
+
+A result is one session and counts as one value, the mean over its runs: what differs between sessions is in all of its
+runs. Levels are told apart by `change_points`. Apache Otava, which does this for time series in a database, wants one
+exact version of numpy and the clients of half a dozen services, and reckons its t-tests with deviations that are too
+small for few values; `ruptures` finds segments and says of none how certain it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from towtank.analysis.change_points import fewest
+from towtank.analysis.followed_series import Change, FollowedSeries
+from towtank.analysis.planning import UNASKED
+from towtank.analysis.session import read_session
+from towtank.analysis.steady_state import latest_start_us
+from towtank.analysis.versions import refuse_incomparable
+from towtank.errors import ResultsError
+from towtank.store import Results
+
+CAUTION = (
+    "Each result is one value. What else changed with the time (machine, neighbours, a new deployment) cannot be told "
+    "from the version; results that resemble those next to them, as under a slow drift, look like levels."
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One result.
+
+    Parameters
+    ----------
+    name : str
+        Of its folder.
+    path : Path
+    started_utc : str
+        When its first run began.
+    """
+
+    name: str
+    path: Path
+    started_utc: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One response variable of one treatment over the results.
+
+    Parameters
+    ----------
+    values : tuple of float or None
+        For each result the mean over its runs (of logs, where ratios are compared), in the base unit.
+    reasons : tuple of str
+        For each result why there is no value; empty where there is one.
+    """
+
+    treatment_id: str
+    variable: str
+    values: tuple[float | None, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """What became of an experiment over its results.
+
+    Parameters
+    ----------
+    points : tuple of Point
+        Oldest first.
+    series : tuple of Series
+    changes : tuple of Change
+        By the result they begin at.
+    notes : tuple of str
+    """
+
+    experiment: str
+    points: tuple[Point, ...]
+    series: tuple[Series, ...]
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    caution: str = CAUTION
+
+    def worse_since(self, results: int) -> tuple[Change, ...]:
+        """Changes for the worse that begin within the newest so many results."""
+        return tuple(c for c in self.changes if c.word == "worse" and c.at >= len(self.points) - results)
+
+
+def history(results: Sequence[Results]) -> History:
+    """Follow the primary variables over results of one design.
+
+    Parameters
+    ----------
+    results : sequence of Results
+        In any order; they are put in that of their first runs.
+
+    Returns
+    -------
+    History
+
+    Raises
+    ------
+    ResultsError
+        Fewer than two have a valid run, one is there twice, or a design differs from the newest one.
+    """
+    ordered, left_out = _ordered(results)
+    if len(ordered) < 2:
+        raise ResultsError(
+            f"a history needs two results with valid runs, and there {'is one' if ordered else 'is none'}",
+            hint="name more folders: towtank history results-2026-*/",
+        )
+    newest = ordered[-1][1]
+    for _, older in ordered[:-1]:
+        refuse_incomparable(older, newest)
+    plan = newest.plan
+    start_us = latest_start_us([one for _, one in ordered])
+    sessions = [read_session(one, start_us) for _, one in ordered]
+    points = tuple(point for point, _ in ordered)
+    answer = plan.experiment.answer
+    names = answer.primary if answer else UNASKED
+    each = (1 - (answer.confidence if answer else 0.95)) / (len(names) * len(plan.treatments))
+    followed = [FollowedSeries(plan, t, name, sessions) for name in names for t in plan.treatments]
+    changes = [
+        one.change([point.name for point in points], found, bounds)
+        for number, one in enumerate(followed)
+        for found, bounds in one.found(each, np.random.default_rng([plan.experiment.seed, number]))
+    ]
+    return History(
+        experiment=plan.experiment.experiment,
+        points=points,
+        series=tuple(
+            Series(one.treatment.id, one.described.name, one.values, one.reasons) for one in followed
+        ),
+        changes=tuple(sorted(changes, key=lambda change: change.at)),
+        notes=(*left_out, *_told(followed, each, declared=answer is not None)),
+        labels={treatment.id: treatment.label for treatment in plan.treatments},
+    )
+
+
+def _ordered(results: Sequence[Results]) -> tuple[list[tuple[Point, Results]], list[str]]:
+    """Results with valid runs by time, and what must be said of the others."""
+    seen: set[Path] = set()
+    known: list[tuple[Point, Results]] = []
+    told = []
+    for one in results:
+        if one.path in seen:
+            raise ResultsError(f"{one.path} is named twice", hint="name each result once")
+        seen.add(one.path)
+        if one.damage:
+            told.append(f"{one.path.name}: {len(one.damage)} run(s) cannot be read and count as missing.")
+        valid = one.runs(include_invalid=False)
+        if not valid:
+            told.append(f"{one.path} has no valid run and is left out.")
+            continue
+        started = min(run.record.started_utc for run in valid)
+        known.append((Point(one.path.name, one.path, started), one))
+    return sorted(known, key=lambda pair: pair[0].started_utc), told
+
+
+def _told(followed: Sequence[FollowedSeries], level: float, *, declared: bool) -> list[str]:
+    told = []
+    if not declared:
+        told.append("The experiment file declares no `answer`, so nothing is called better or worse.")
+    needed = fewest(level)
+    short = [one for one in followed if len(one.known) < needed]
+    if short:
+        names = dict.fromkeys(f"{one.described.name} of {one.treatment.label}" for one in short)
+        told.append(
+            f"No change could be told of {', '.join(names)}: with {min(len(one.known) for one in short)} results that "
+            f"have a value; it takes {needed} or more, with {len(followed)} series to look at."
+        )
+    for one in followed:
+        gaps = len(one.values) - len(one.known)
+        if gaps:
+            reason = next(reason for index, reason in enumerate(one.reasons) if index not in one.known)
+            told.append(
+                f"{one.described.name} of {one.treatment.label} has no value in {gaps} of {len(one.values)} results, "
+                f"which are left out of its series: {reason}."
+            )
+    return told
