@@ -46,6 +46,8 @@ def test_markdown_figures_and_a_paper(results, tmp_path):
         "--format",
         "svg",
         "--markdown",
+        "--pareto",
+        "throughput,p99",
         "--for",
         "paper",
         "--into",
@@ -54,7 +56,7 @@ def test_markdown_figures_and_a_paper(results, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# Which deployment")
     assert (tmp_path / "out.html").exists()
-    assert {"forest.svg", "timeseries.svg", "percentiles.svg"} <= {
+    assert {"forest.svg", "timeseries.svg", "heat.svg", "violins.svg", "pareto-throughput-p99.svg"} <= {
         p.name for p in (tmp_path / "figures").iterdir()
     }
     text = (results / "report" / "report.md").read_text(encoding="utf-8")
@@ -67,6 +69,8 @@ def test_markdown_figures_and_a_paper(results, tmp_path):
     (("nowhere",), 3, "nowhere does not exist"),
     (("--figures", "x", "--format", "bmp"), 1, "allowed is svg, png and pdf"),
     (("--into", "x"), 2, "add --for paper"),
+    (("--pareto", "p95"), 2, "is not two response variables"),
+    (("--pareto", "p95,cpu"), 1, "cpu has no value in these results"),
 ])  # fmt: skip
 def test_mistakes_end_in_one_clear_line(results, tmp_path, words, code, said):
     done = towtank(*([tmp_path / words[0]] if len(words) == 1 else [results, *words]))

@@ -313,6 +313,22 @@ def _series(runs: list[_Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(rows, columns=columns), pd.concat(resources, ignore_index=True)
 
 
+def _heat(runs: list[_Run]) -> pd.DataFrame:
+    """Count requests by half second and by half doublings of latency, as `analysis.heat` does in its own steps."""
+    parts = []
+    for run in runs:
+        bucket = np.where(run.ok, np.floor(np.log2(run.latency) * 2), np.nan)
+        t = np.floor(run.scheduled / BIN_S) * BIN_S
+        parts.append(pd.DataFrame({"treatment_id": run.treatment, "t_s": t, "bucket": bucket}))
+    keys = ["treatment_id", "t_s", "bucket"]
+    found = pd.concat(parts).groupby(keys, dropna=False, sort=False).size().rename("requests").reset_index()
+    due = found.groupby(["treatment_id", "t_s"], sort=False).requests.transform("sum")
+    low, high = 2 ** (found.bucket / 2), 2 ** ((found.bucket + 1) / 2)
+    return found.assign(bin_s=BIN_S, low_s=low, high_s=high, share=found.requests / due).drop(
+        columns="bucket"
+    )
+
+
 def _curves(runs: list[_Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
     ecdf, percentiles = [], []
     for kind in KINDS:
@@ -433,6 +449,7 @@ def sample_analysis() -> ExperimentAnalysis:
         comparisons=tuple(comparisons),
         findings=_FINDINGS,
         timeseries=timeseries,
+        heat=_heat(raw),
         resources=resources,
         ecdf=ecdf,
         percentiles=percentiles,

@@ -19,6 +19,7 @@ from towtank.analysis import (
     findings,
     generators,
     headline,
+    heat,
     hops,
     load_curves,
     normality,
@@ -124,6 +125,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         comparisons=comparisons,
         findings=found,
         timeseries=series,
+        heat=heat.pooled_heat(gathered.heat),
         resources=_concat(
             gathered.resources, ("treatment_id", "run_id", "t_s", "instance", "metric", "value")
         ),

@@ -64,6 +64,7 @@ class Gathered:
     """What `answer.steady_state` left out."""
     costs: dict[str, list[RunCost]] = field(default_factory=lambda: defaultdict(list))
     """Treatment → what its runs that count cost; empty without prices."""
+    heat: list[pd.DataFrame] = field(default_factory=list)
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -138,6 +139,7 @@ def _take(gathered: Gathered, record: RunRecord, summary: RunSummary, run: Count
     for step, quantities in run.steps:
         gathered.steps[treatment, step].append(quantities)
     gathered.timeseries.append(run.timeseries)
+    gathered.heat.append(run.heat)
     gathered.resources.append(run.resources)
     gathered.observed.append(run.observed)
     gathered.replicas.append(run.replicas)

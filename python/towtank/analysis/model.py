@@ -196,6 +196,8 @@ class ExperimentAnalysis:
     hops : DataFrame
         treatment_id, step, group (median, slow), percentile, requests, latency_s, kind (before, span, other, outside),
         service, name, self_s, spans, first_s: mean self time of each hop over the traced requests of a group.
+    heat : DataFrame
+        treatment_id, t_s, bin_s, low_s, high_s (null: failed), requests, share of the bin; pooled, descriptive.
     ecdf : DataFrame
         treatment_id, latency_s, share; pooled, descriptive.
     percentiles : DataFrame
@@ -266,5 +268,6 @@ class ExperimentAnalysis:
     normality: tuple[Normality, ...] = ()
     break_even: BreakEven | None = None
     """Loads at which deployments change places in cost; None without prices."""
+    heat: pd.DataFrame = field(default_factory=pd.DataFrame)
     own: Mapping[str, Variable] = field(default_factory=dict)
     """Response variables that the experiment file declares."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from towtank.analysis import each, hops, logs, observed, pods, resources, scaling, shifts, timeseries
+from towtank.analysis import each, heat, hops, logs, observed, pods, resources, scaling, shifts, timeseries
 from towtank.analysis.distribution import Distribution
 from towtank.analysis.engine_findings import EngineFinding, engine_findings
 from towtank.analysis.hops import RunHops
@@ -73,6 +73,7 @@ class CountedFacts:
     latency: Distribution
     steps: tuple[tuple[str, dict[str, Quantity]], ...]
     timeseries: pd.DataFrame
+    heat: pd.DataFrame
     resources: pd.DataFrame
     observed: pd.DataFrame
     replicas: pd.DataFrame
@@ -161,6 +162,7 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked) -> CountedFacts:
         latency=run.latency,
         steps=run.steps,
         timeseries=series,
+        heat=heat.run_heat(run),
         resources=shown,
         observed=observed.of_run(folder),
         replicas=pods.for_figures(run.pods, **of_run),

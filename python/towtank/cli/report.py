@@ -49,6 +49,14 @@ def report(  # noqa: PLR0917 - typer hands over options by position
             "--into", metavar="DIR", help="Folder of `--for paper` [default: RESULTS/report/paper]."
         ),
     ] = None,
+    pareto: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pareto",
+            metavar="X,Y",
+            help="Draw the Pareto front of these two response variables [default: cost, else CPU, against p95].",
+        ),
+    ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Also print the table of all runs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the path of the report only.")] = False,
 ) -> None:
@@ -71,13 +79,14 @@ def report(  # noqa: PLR0917 - typer hands over options by position
         raise typer.BadParameter(f"{into} is where --for writes, and there is no --for: add --for paper")
     folder = locate(results)
     analysis = analysis_of(folder)
-    model = reports.build(analysis)
+    pairs = [_pair(words) for words in pareto or ()]
+    model = reports.build(analysis, pareto=pairs)
     wanted = tuple(part for part in formats.split(",") if part.strip())
     written = write_model(model, folder / "report", html_file=html, figures=figures, formats=wanted)
     listed = write_tables(model, tables) if tables is not None else []
     paper = None
     if purpose is not None:
-        fit = reports.build(analysis, wide_px=PAGE_PX)
+        fit = reports.build(analysis, wide_px=PAGE_PX, pareto=pairs)
         paper = write_paper(fit, into or folder / "report" / purpose.value, wanted)
     if markdown:
         sys.stdout.write(reports.markdown.render(model))
@@ -94,3 +103,13 @@ def report(  # noqa: PLR0917 - typer hands over options by position
         if written.figures:
             typer.echo(f"{len(written.figures)} figures in {figures}")
         typer.echo(f"{written.html.stat().st_size / 1e6:.1f} MB; Markdown beside it: {written.markdown.name}")
+
+
+def _pair(words: str) -> tuple[str, str]:
+    """Read `--pareto X,Y`."""
+    names = [name.strip() for name in words.split(",")]
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise typer.BadParameter(
+            f"{words!r} is not two response variables, such as cpu_cores,p95", param_hint="--pareto"
+        )
+    return names[0], names[1]

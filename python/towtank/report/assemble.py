@@ -42,7 +42,13 @@ RUNS = 5
 """Runs that a finding lists; the others are counted."""
 
 
-def build(analysis: ExperimentAnalysis, *, figures: bool = True, wide_px: int | None = None) -> ReportModel:
+def build(
+    analysis: ExperimentAnalysis,
+    *,
+    figures: bool = True,
+    wide_px: int | None = None,
+    pareto: Sequence[tuple[str, str]] = (),
+) -> ReportModel:
     """Assemble the report of an experiment; measures and computes nothing new.
 
     Parameters
@@ -52,15 +58,22 @@ def build(analysis: ExperimentAnalysis, *, figures: bool = True, wide_px: int | 
         Without them, altair is not loaded: enough for the terminal.
     wide_px : int, optional
         Width of the wide figures; that of a page on a screen if left out.
+    pareto : sequence of (str, str)
+        Pairs of response variables whose Pareto fronts are drawn; without any, cost (else CPU) against p95.
 
     Returns
     -------
     ReportModel
         All text in it is free of control characters.
+
+    Raises
+    ------
+    TowtankError
+        `pareto` names a variable that these results do not have.
     """
     names, meta = Names(analysis), analysis.meta
     declared = _mapping(meta.get("answer"))
-    drawn = _figures(analysis, names, declared, wide_px) if figures else NO_FIGURES
+    drawn = _figures(analysis, names, declared, wide_px, pareto) if figures else NO_FIGURES
     sections = (
         _answer(analysis, names, drawn),
         _evidence(analysis, names, drawn),
@@ -87,7 +100,11 @@ def build(analysis: ExperimentAnalysis, *, figures: bool = True, wide_px: int | 
 
 
 def _figures(
-    analysis: ExperimentAnalysis, names: Names, declared: Mapping[str, Any], wide_px: int | None
+    analysis: ExperimentAnalysis,
+    names: Names,
+    declared: Mapping[str, Any],
+    wide_px: int | None,
+    pareto: Sequence[tuple[str, str]],
 ) -> Figures:
     from towtank.report.figures.collect import collect  # noqa: PLC0415 - altair takes half a second to load
 
@@ -98,6 +115,7 @@ def _figures(
         matters=declared.get("matters"),
         timeout_s=_timeout_s(analysis),
         wide_px=wide_px,
+        pareto=pareto,
     )
 
 
@@ -178,7 +196,11 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.logs(analysis, names),
         figures.percentiles,
         figures.ecdf,
+        figures.violins,
+        *figures.heat,
         figures.intervals,
+        figures.interactions,
+        *figures.paretos,
         figures.outcomes,
         tables.outcomes(analysis, names),
         tables.steps(analysis.steps, names),

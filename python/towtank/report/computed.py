@@ -54,11 +54,18 @@ COMPUTED = {
     "instances": "Requests due in the measured windows by the instance that answered, as a share.",
     "pod-starts-figure": "Distribution of the time since pods were created, pooled over the pods of all runs that "
     "count.",
+    "violins": "Density of the successes of all runs that count, pooled, along the logarithmic axis, smoothed over "
+    "five of 72 slices; the percentiles of the box are exact and of all requests, failures included.",
+    "heat": "Requests of all runs that count by time bin and bucket of latency (8 to a factor of ten), as a share of "
+    "the requests due in the bin; exact counts, pooled.",
+    "interaction": f"At each combination of levels {_ESTIMATE}.",
+    "pareto": f"Of both variables {_ESTIMATE}; the front goes by the means.",
     "hops": "Mean self time of each hop over the traced requests around the median and in the slow tail.",
 }
 """Id, without the number of a part, → sentence."""
 
-_NUMBER = re.compile(r"-\d+$")
+_NUMBER = re.compile(r"-\d+$|(?<=^pareto)-.*$")
+"""What ids of several figures of a kind end in."""
 
 
 def computed(block: Table | Figure) -> str:

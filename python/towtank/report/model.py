@@ -159,6 +159,10 @@ class Figures:
     hops: Figure | None = None
     outcomes: Figure | None = None
     instances: Figure | None = None
+    violins: Figure | None = None
+    heat: tuple[Figure, ...] = ()
+    interactions: Figure | None = None
+    paretos: tuple[Figure, ...] = ()
 
 
 NO_FIGURES = Figures()

@@ -50,7 +50,7 @@ class Names:
 
     def __init__(self, analysis: ExperimentAnalysis) -> None:
         treatments = analysis.treatments
-        key = _series_factor(treatments)
+        key = series_factor(treatments)
         labels = _unique([clean(t.label) for t in treatments], [clean(t.treatment_id) for t in treatments])
         series = [_series(t, key, label) for t, label in zip(treatments, labels, strict=True)]
         order = {name: number for number, name in enumerate(dict.fromkeys(series))}
@@ -87,7 +87,8 @@ def style_of(number: int) -> Style:
     return Style(number % colors, (number + number // colors) % len(DASHES))
 
 
-def _series_factor(treatments: tuple[TreatmentSummary, ...]) -> str | None:
+def series_factor(treatments: tuple[TreatmentSummary, ...]) -> str | None:
+    """Return the factor that colours stand for: the deployment, or the first that is varied; None where nothing is."""
     factors = list(dict.fromkeys(name for t in treatments for name in t.levels))
     varied = [f for f in factors if len({str(t.levels.get(f)) for t in treatments}) > 1]
     if "deployment" in varied:

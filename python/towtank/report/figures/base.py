@@ -129,12 +129,15 @@ def series_domain(names: Names) -> list[str]:
     return [label for label, _ in names.legend]
 
 
-def color(names: Names, layout: Layout | None = None, *, lift: int = 0) -> alt.Color:
-    """Colour by deployment; with a layout, one legend for colour and dash, `lift` px higher than usual."""
+def color(names: Names, layout: Layout | None = None, *, lift: int = 0, marks: bool = False) -> alt.Color:
+    """Colour by deployment; with a layout, one legend, `lift` px higher than usual.
+
+    The legend shows colour and dash; with `marks`, colour and marker, for figures whose lines have markers.
+    """
     return alt.Color(
         "series:N",
         scale=alt.Scale(domain=series_domain(names), range=[LIGHT[f"s{s.color}"] for _, s in names.legend]),
-        legend=_legend(names, layout, lift) if layout else None,
+        legend=_legend(names, layout, lift, marks=marks) if layout else None,
         title=None,
     )
 
@@ -159,9 +162,14 @@ def shape(names: Names) -> alt.Shape:
     )
 
 
-def _legend(names: Names, layout: Layout, lift: int) -> alt.Legend | None:
+def _legend(names: Names, layout: Layout, lift: int, *, marks: bool = False) -> alt.Legend | None:
     if len(names.legend) < 2:
         return None
+    if marks:
+        return alt.Legend(
+            orient="top", offset=10 + lift, symbolSize=90, symbolStrokeWidth=0, symbolOpacity=1,
+            columns=legend_columns(names, layout), labelLimit=layout.width - 60,
+        )  # fmt: skip
     return alt.Legend(
         orient="top",
         offset=10 + lift,

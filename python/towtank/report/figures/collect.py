@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from altair.utils.schemapi import debug_mode
 
 from towtank.analysis.model import ExperimentAnalysis
@@ -10,14 +12,18 @@ from towtank.report.figures.counts import instances, outcomes
 from towtank.report.figures.each import each
 from towtank.report.figures.ecdf import ecdf
 from towtank.report.figures.forest import forest
+from towtank.report.figures.heat import heat
 from towtank.report.figures.hops import hops
+from towtank.report.figures.interaction import interactions
 from towtank.report.figures.intervals import intervals
 from towtank.report.figures.load_line import load_line
 from towtank.report.figures.observed import observed
+from towtank.report.figures.pareto import paretos
 from towtank.report.figures.percentiles import percentiles
 from towtank.report.figures.pod_starts import pod_starts
 from towtank.report.figures.supply import supply
 from towtank.report.figures.timeseries import timeseries
+from towtank.report.figures.violins import violins
 from towtank.report.model import Figures
 from towtank.report.naming import Names
 
@@ -30,6 +36,7 @@ def collect(
     matters: float | None,
     timeout_s: float | None,
     wide_px: int | None = None,
+    pareto: Sequence[tuple[str, str]] = (),
 ) -> Figures:
     """Build the figures of an experiment.
 
@@ -52,4 +59,8 @@ def collect(
             supply=supply(analysis, names),
             load_line=load_line(analysis, names),
             hops=hops(analysis, names),
+            violins=violins(analysis, names),
+            heat=tuple(heat(analysis, names)),
+            interactions=interactions(analysis, names, primary),
+            paretos=tuple(paretos(analysis, names, pareto)),
         )

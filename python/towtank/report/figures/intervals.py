@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis, RunSummary, TreatmentSummary
-from towtank.report.figures import base
+from towtank.report.figures import base, variable_axis
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.model import Figure
 from towtank.report.naming import COUNTED, Names
@@ -79,11 +79,9 @@ def _panel(
     labels: bool,
 ) -> Chart:
     var = names.variable(name)
-    kind: Literal["log", "linear"] = "log" if _logarithmic(var, domain) else "linear"
-    scale = alt.Scale(
-        type=kind, domain=list(domain), nice=False, clamp=True, zero=alt.Undefined if kind == "log" else False
-    )
-    x = alt.X("value:Q", scale=scale, axis=_axis(var, layout, domain))
+    scale = variable_axis.scale(var, domain)
+    ticks = 4 if layout.narrow else 5
+    x = alt.X("value:Q", scale=scale, axis=variable_axis.axis(var, domain, ticks=ticks))
     y = _rows(order, labels=labels)
     layers = [*_runs(var, names, x, y, width), *_means(var, names, x, y, width=width, scale=scale)]
     better = "lower is better" if var.lower_is_better else "higher is better"
@@ -140,33 +138,6 @@ def _means(
     ]
 
 
-def _logarithmic(var: Variable, domain: tuple[float, float]) -> bool:
-    """Times that differ by more than a factor of ten need a logarithmic axis to be seen at all."""
-    return var.unit == "s" and domain[0] > 0 and domain[1] / domain[0] > 10
-
-
-def _axis(var: Variable, layout: Layout, domain: tuple[float, float]) -> alt.Axis:
-    ticks = 4 if layout.narrow else 5
-    if var.unit == "s" and _logarithmic(var, domain):
-        marks = base.log_ticks(*domain)
-        few = marks if len(marks) <= ticks + 2 else [t for t in marks if base.is_power_of_ten(t)]
-        return base.duration_axis(None, values=few)
-    if var.unit == "s":
-        return base.duration_axis(None, tickCount=ticks)
-    if var.unit == "bytes":
-        return base.byte_axis(*domain)
-    title, form = _UNIT_AXIS.get(var.unit, (None, "~s"))
-    return alt.Axis(title=title, format=form, tickCount=ticks)
-
-
-_UNIT_AXIS: dict[str, tuple[str | None, str]] = {
-    "ratio": (None, "~%"),
-    "per_s": ("per second", "~r"),
-    "cores": ("cores", "~r"),
-    "money": (None, "~g"),
-}
-
-
 def _mean(treatment: TreatmentSummary, name: str, names: Names) -> dict[str, Any]:
     found = treatment.estimates.get(name)
     cell, named = estimate(found), names[treatment.treatment_id]
@@ -206,17 +177,7 @@ def _domain(var: Variable, means: pd.DataFrame, points: pd.DataFrame) -> tuple[f
         *mine[["value", "low", "high"]].to_numpy(dtype=float).ravel(),
         *(runs["value"] if not runs.empty else []),
     ]
-    finite = [float(v) for v in values if pd.notna(v)]
-    if not finite:
-        return (0.0, 1.0)
-    low, high = min(finite), max(finite)
-    if var.unit == "s" and low > 0 and high / low > 10:
-        return low / 1.25, high * 1.25
-    margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
-    low, high = low - margin, high + margin
-    if var.unit == "ratio":
-        return (low, min(1.0 + (1.0 - low) * 0.06, high)) if high > 1 else (low, high)
-    return (max(0.0, low) if min(finite) >= 0 else low, high)
+    return variable_axis.domain(var, values)
 
 
 def _words(name: str, treatments: tuple[TreatmentSummary, ...], names: Names) -> str:

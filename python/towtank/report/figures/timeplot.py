@@ -44,6 +44,14 @@ def whole_ticks(high: float, *, most: int = 4) -> list[int]:
     return list(range(0, math.floor(high) + 1, max(1, math.ceil(high / most))))
 
 
+def time_axis(ticks: int, *, shown: bool = True) -> alt.Axis:
+    """Return the axis of time since the load started; not shown, it has neither labels nor a title."""
+    title = "time since the load started" if shown else None
+    return alt.Axis(
+        title=title, labels=shown, ticks=shown, labelExpr=_TIME_LABEL, tickCount=ticks, grid=False
+    )
+
+
 @dataclass(frozen=True)
 class TimePlot:
     """What one row of the grid needs.
@@ -148,11 +156,7 @@ class TimePlot:
         return alt.Scale(domain=[0, self.behind.end_s], nice=False)
 
     def _horizontal(self, ticks: int) -> alt.X:
-        title = "time since the load started" if self.last else None
-        axis = alt.Axis(
-            title=title, labels=self.last, ticks=self.last, labelExpr=_TIME_LABEL, tickCount=ticks, grid=False
-        )
-        return alt.X("at:Q", scale=self._time(), axis=axis)
+        return alt.X("at:Q", scale=self._time(), axis=time_axis(ticks, shown=self.last))
 
     def _vertical(self, *, labels: bool) -> tuple[alt.Scale, alt.Axis]:
         title, (low, high) = (self._title if labels else None), self.domain
