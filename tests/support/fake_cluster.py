@@ -423,7 +423,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if kind == plural and (not namespace or place == namespace) and self._chosen(thing)
         ]  # fmt: skip
         limit, begin = int(self.query.get("limit", 0)) or len(found), int(self.query.get("continue", 0))
-        more = {"continue": str(begin + limit)} if begin + limit < len(found) else {}
+        rest = max(0, len(found) - begin - limit)
+        more = {"continue": str(begin + limit), "remainingItemCount": rest} if rest else {}
         self._send(
             {
                 "items": found[begin : begin + limit],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -27,7 +27,9 @@ from towtank.platforms.base import (
     Edge,
     LogFile,
     Platform,
+    SystemEvent,
     Target,
+    TellsOfRemoval,
     WritesLogs,
     sweep,
 )
@@ -340,6 +342,11 @@ def logs_of(deployment: Deployment | None) -> tuple[LogFile, ...]:
         return tuple(deployment.logs()) if isinstance(deployment, WritesLogs) else ()
     except PlatformError:
         return ()
+
+
+def removal_events_of(deployment: Deployment | None) -> Sequence[SystemEvent]:
+    """What a deployment says of its removal; nothing where it has nothing to say."""
+    return deployment.removal_events() if isinstance(deployment, TellsOfRemoval) else ()
 
 
 def _key(name: str, config: Any) -> str:  # noqa: ANN401 - JSON

@@ -18,7 +18,7 @@ from towtank.campaign.driving import ForeignDrive
 from towtank.campaign.frame import Frame
 from towtank.campaign.helpers import Helpers
 from towtank.campaign.judging import judged
-from towtank.campaign.lifetimes import Slot, logs_of
+from towtank.campaign.lifetimes import Slot, logs_of, removal_events_of
 from towtank.campaign.logged import incomplete_logs, logged, with_window
 from towtank.campaign.logs import LogMarks, log_facts
 from towtank.campaign.observing import Observing
@@ -116,7 +116,9 @@ class _Attempt:
             if left is not None:  # the first error is the one that matters
                 error.add_note(f"while removing: {left.message}")
             raise
+        deployment = slot.deployment
         left = self._remove()
+        self._seen.removal_events = removal_events_of(deployment)
         if marks is None:
             self._seen.logs = [log_facts(log) for log in slot.removed_logs]
         return left

@@ -41,6 +41,7 @@ class Seen:
     during: machine.Interval | None = None
     observed: Observed | None = None
     system_events: Sequence[SystemEvent] = ()
+    removal_events: Sequence[SystemEvent] = ()
     inflicted: Inflicted = field(default_factory=Inflicted)
     failure: str | None = None
     logs: list[dict[str, Any]] = field(default_factory=list)
@@ -68,7 +69,7 @@ class Seen:
         clock = self.clock()
         if clock is not None:
             platform = str(self.deployment.get("platform", "platform"))
-            happened = [(platform, e) for e in self.system_events]
+            happened = [(platform, e) for e in (*self.system_events, *self.removal_events)]
             happened += [("fault", e) for e in self.inflicted.events]
             events += [
                 Event(clock.at_us(e.t_ns), source, e.kind, e.instance, e.message, json.dumps(dict(e.detail)))

@@ -231,6 +231,14 @@ class KnowsBaseline(Protocol):
 
 
 @runtime_checkable
+class TellsOfRemoval(Protocol):
+    """A deployment that takes its time to go, and has something to say of that."""
+
+    def removal_events(self) -> Sequence[SystemEvent]:
+        """What happened while it was removed; no matter of the system's behaviour under load."""
+
+
+@runtime_checkable
 class NamesImages(Protocol):
     """A deployment made of images: their names can be given to something else between two runs."""
 

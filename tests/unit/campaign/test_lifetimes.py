@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -10,7 +11,8 @@ from support.campaign_bench import make_plan
 from support.campaign_platform import JournalConfig
 from towtank.campaign.hooks import HookFailed
 from towtank.design.model import Fixture, Hook, Reset
-from towtank.platforms.base import LogFile
+from towtank.platforms.base import LogFile, SystemEvent
+from towtank.store import Results
 
 
 def deployed(bench):
@@ -165,6 +167,19 @@ def test_what_was_measured_is_kept_when_the_deployment_does_not_go(bench):
     assert (outcome.done, outcome.kept) == (0, 1)
     assert bench.platform.swept
     assert bench.left_behind() == []
+
+
+def test_what_a_deployment_says_of_its_removal_is_an_event_of_the_run(bench):
+    def take_time():
+        said = SystemEvent(time.monotonic_ns(), "removal_slow", "", "3 of 4 objects are left")
+        bench.platform.deployments[-1].removal_events = lambda: [said]
+
+    bench.told.during_load = take_time
+    bench.run(make_plan(("one",), blocks=1))
+    (run,) = Results.open(bench.folder).runs("complete")
+    told = [event for event in run.events().to_pylist() if event["kind"] == "removal_slow"]
+    assert [event["message"] for event in told] == ["3 of 4 objects are left"]
+    assert bench.verdicts() == {"b01-one-a1": "valid/intact"}, "that is no matter of the system"
 
 
 def test_an_error_of_a_run_is_told_before_that_of_its_removal(bench):

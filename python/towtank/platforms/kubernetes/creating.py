@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from towtank.errors import PlatformError, RemovalTimeout
+from towtank.platforms.base import SystemEvent
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.discovery import CLAIM, LEASE, NAMESPACE, POD, Kinds
@@ -21,7 +22,7 @@ from towtank.platforms.kubernetes.sources import Source
 from towtank.units import format_duration
 
 GONE_TIMEOUT_S = 180.0
-"""Pods may take their grace period to end; what is still there then is stuck."""
+"""Pods may take their grace period to end; where in this time nothing more has gone, the rest is stuck."""
 _LOOK_EVERY_S = 0.3
 TRY_IN = "default"
 """Where objects are tried out by the server while their own namespace is not there yet."""
@@ -218,8 +219,19 @@ def delete_all(
     *,
     timeout_s: float = GONE_TIMEOUT_S,
     sleep: Callable[[float], None] = time.sleep,
+    tell: Callable[[str], None] = lambda _words: None,
 ) -> int:
     """Delete everything that carries the token, and wait until it is gone; how much there was.
+
+    Parameters
+    ----------
+    api : ApiClient
+    note : Note
+    timeout_s : float
+        Waiting ends when nothing more has gone for so long: thousands of pods take their time.
+    sleep : callable
+    tell : callable
+        Told, in words, each time that waiting goes on because something has gone.
 
     Raises
     ------
@@ -244,7 +256,7 @@ def delete_all(
                     count += _delete(
                         api, kind.path(note.namespace, thing["metadata"]["name"]), note.token, waiting
                     )
-    _wait_gone(api, waiting, note.token, timeout_s, sleep)
+    _wait_gone(api, waiting, note, _Patience(timeout_s, tell), sleep)
     if not note.own_namespace:  # last, so that a sweep that is interrupted finds the deployment still marked
         lease: list[str] = []
         count += _delete(api, LEASE.path(note.namespace, lease_name(note.token)), note.token, lease)
@@ -261,23 +273,93 @@ def _delete(api: ApiClient, path: str, token: str, waiting: list[str]) -> int:
     return 1
 
 
+class Removal:
+    """What is told of a removal, as events."""
+
+    def __init__(self) -> None:
+        self.events: list[SystemEvent] = []
+
+    def tell(self, words: str) -> None:
+        """Keep it, with the instant."""
+        self.events.append(SystemEvent(time.monotonic_ns(), "removal_slow", "", words))
+
+
+class _Patience:
+    """How long what is deleted is waited for: anew as long as it becomes less.
+
+    Parameters
+    ----------
+    timeout_s : float
+    tell : callable
+    """
+
+    def __init__(self, timeout_s: float, tell: Callable[[str], None]) -> None:
+        self._timeout_s = timeout_s
+        self._tell = tell
+        self._begun = time.monotonic()
+        self._until = self._begun + timeout_s
+        self._fewest: int | None = None
+
+    def is_over(self, count: Callable[[], int]) -> bool:
+        """Whether it is.
+
+        Parameters
+        ----------
+        count : callable
+            How much is left; asked at the beginning and when the time is over.
+        """
+        if self._fewest is None:
+            self._fewest = count()
+            return False
+        now = time.monotonic()
+        if now < self._until:
+            return False
+        left = count()
+        if left >= self._fewest:
+            return True
+        self._tell(
+            f"after {format_duration(self.waited_s)} {left} of {self._fewest} objects are left; as they become fewer, "
+            "they are waited for"
+        )
+        self._fewest, self._until = left, now + self._timeout_s
+        return False
+
+    @property
+    def waited_s(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._begun
+
+
 def _wait_gone(
-    api: ApiClient, paths: Sequence[str], token: str, timeout_s: float, sleep: Callable[[float], None]
+    api: ApiClient, paths: Sequence[str], note: Note, patience: _Patience, sleep: Callable[[float], None]
 ) -> None:
-    until = time.monotonic() + timeout_s
     left = list(paths)
+
+    def count() -> int:
+        return len(left) + (_pods_in(api, note.namespace) if note.own_namespace else 0)
+
     while left:
         found = api.find(left[0])
-        if found is None or not is_ours(found, token):
+        if found is None or not is_ours(found, note.token):
             left.pop(0)
-        elif time.monotonic() >= until:
+        elif patience.is_over(count):
             raise RemovalTimeout(
                 f"{found['kind'] if 'kind' in found else left[0]}/{found['metadata']['name']} is still there "
-                f"{format_duration(timeout_s)} after its deletion: {_what_holds(found)}",
+                f"{format_duration(patience.waited_s)} after its deletion: {_what_holds(found)}",
                 hint="remove what holds it, then `towtank clean`",
             )
         else:
             sleep(_LOOK_EVERY_S)
+
+
+def _pods_in(api: ApiClient, namespace: str) -> int:
+    """How many pods a namespace has, without reading them; 0 where that may not be asked."""
+    try:
+        page = api.get(POD.path(namespace), limit="1")
+    except ApiError:
+        return 0
+    items, meta = page.get("items") or [], page.get("metadata") or {}
+    return len(items) + int(meta.get("remainingItemCount") or 0)
 
 
 def _what_holds(thing: Json) -> str:

@@ -125,6 +125,7 @@ class KubernetesDeployment:
         self._baseline: Baseline | None = None
         self._timings_s: dict[str, float] = {}
         self._removing = threading.Lock()
+        self._removal = creating.Removal()
         self._ending = threading.Event()
         self._removed = False
 
@@ -445,14 +446,8 @@ class KubernetesDeployment:
 
     def fill_volume(self, name: str, filling: Filling, *, lasts_s: float | None = None) -> tuple[int, Undo]:
         """Fill a volume of a pod; see `base.FillsVolumes`."""
-        # Of a pod that is watched its volumes are not kept.
-        pod = self._api.get(POD.path(self._namespace, name))
-        fault = {
-            "kind": "disk", "containers": [disturbing.with_volume(pod, filling.folder)],
-            "pod": str(pod["metadata"]["uid"]), "folder": filling.folder, "bytes": filling.size_bytes,
-            "leave_bytes": filling.leave_bytes, "leave_shared_bytes": filling.leave_shared_bytes,
-        }  # fmt: skip
-        facts, undo = self._hands().begin(pod, fault, lasts_s)
+        pod = self._api.get(POD.path(self._namespace, name))  # of one that is watched, volumes are not kept
+        facts, undo = self._hands().begin(pod, disturbing.disk_fault(pod, filling), lasts_s)
         return int(facts.get("bytes", 0)), undo
 
     def _pod(self, name: str) -> Json:
@@ -485,7 +480,7 @@ class KubernetesDeployment:
                 each.callback(api.close)
                 each.callback(self._lease.close)  # nobody renews what is given up
                 each.callback(self._kept_logs)
-                each.callback(creating.delete_all, api, self._note)
+                each.callback(creating.delete_all, api, self._note, tell=self._removal.tell)
                 for helpers in (self._disturbers, self._edges):
                     if helpers is not None:
                         each.callback(helpers.close, api)
@@ -493,6 +488,10 @@ class KubernetesDeployment:
             with contextlib.suppress(OSError):
                 (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
         return self._kept_logs()
+
+    def removal_events(self) -> Sequence[SystemEvent]:
+        """What kept it from going at once; see `base.TellsOfRemoval`."""
+        return self._removal.events
 
     def _kept_logs(self) -> Sequence[LogFile]:
         """Logs, read to their end."""

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from towtank.errors import PlatformError
-from towtank.platforms.base import Undo
+from towtank.platforms.base import Filling, Undo
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesTarget
@@ -66,6 +66,21 @@ def with_volume(pod: Json, folder: str) -> str:
     if (found.get("state") or {}).get("running") is None:
         raise PlatformError(f"container {holder} of pod {pod['metadata']['name']} does not run")
     return str(found.get("containerID") or "").rpartition("/")[2]
+
+
+def disk_fault(pod: Json, filling: Filling) -> Json:
+    """A volume is filled, in the words of a disturber.
+
+    Raises
+    ------
+    PlatformError
+        The pod has no such volume.
+    """
+    return {
+        "kind": "disk", "containers": [with_volume(pod, filling.folder)], "pod": str(pod["metadata"]["uid"]),
+        "folder": filling.folder, "bytes": filling.size_bytes, "leave_bytes": filling.leave_bytes,
+        "leave_shared_bytes": filling.leave_shared_bytes,
+    }  # fmt: skip
 
 
 def kill(api: ApiClient, namespace: str, pod: Json, grace_s: float) -> None:

@@ -163,6 +163,32 @@ def test_a_volume_that_never_comes_is_not_a_lack_of_nodes(
 # --- while it goes ----------------------------------------------------------------------------------------------------
 
 
+def test_pods_that_become_fewer_are_waited_for_and_that_is_told(
+    cluster: FakeCluster, make: Make, context: DeployContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of pods take longer than any one thing that is not stuck."""
+    deployment = PLATFORM.deploy(make(set={"Deployment/app:spec.replicas": 4}), context)
+    place = cluster.all("pods")[0]["metadata"]["namespace"]
+
+    def go_on(_seconds: float) -> None:
+        left = [name for kind, within, name in cluster.store if (kind, within) == ("pods", place)]
+        if left:
+            cluster.drop("pods", place, left[0])
+        else:
+            cluster.change("namespaces", "", place, lambda thing: thing["metadata"].update(finalizers=[]))
+            cluster.remove("namespaces", "", place)
+
+    cluster.change("namespaces", "", place, lambda thing: thing["metadata"].update(finalizers=["kubernetes"]))
+    monkeypatch.setitem(creating.delete_all.__kwdefaults__, "timeout_s", 0.0)
+    monkeypatch.setitem(creating.delete_all.__kwdefaults__, "sleep", go_on)
+    assert deployment.removal_events() == []
+    deployment.remove()
+    told = [re.sub(r"after .*? (\d+ of)", r"\1", event.message) for event in deployment.removal_events()]
+    assert [words.partition(" objects")[0] for words in told] == ["4 of 5", "3 of 4", "2 of 3", "1 of 2"]
+    assert {event.kind for event in deployment.removal_events()} == {"removal_slow"}
+    assert not [key for key in cluster.store if "towtank" in key[2]]
+
+
 def test_what_holds_a_namespace_is_said_and_it_goes_when_that_is_gone(
     cluster: FakeCluster, make: Make, context: DeployContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
