@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from towtank.design import load_plan
+from towtank.design import forecast, load_plan
+from towtank.design.expected_cost import expected_costs
 from towtank.load import JobRequest, build_job, check_job, find_engine
 from towtank.load.engine import EngineProcess
 from towtank.platforms.base import DeployContext
@@ -209,6 +210,18 @@ def test_a_window_with_a_stock_behind_it(tmp_path):
     assert found.wrong == {"window": {}, "stock": {}}
     assert set(found.outcomes()) == {"answered"}
     assert found.seen["stock"]["asked"] == found.seen["window"]["shown"] == len(found.rows) == 360
+
+
+def test_pictures_that_are_paid_for(tmp_path):
+    """The load of the example about cost, and what its plan says of prices."""
+    found = drive("cost", tmp_path, treatment=1, workloads__visitors__load__duration="3s")
+    assert found.wrong == {"pictures": {}}
+    assert set(found.outcomes()) == {"answered"}
+    assert {row["instance"] for row in found.rows} == {"pictures-0", "pictures-1"}, "whose time is paid"
+    assert min(row["bytes_in"] for row in found.rows) >= 8192
+    plan = load_plan(EXAMPLES / "cost", profile="smoke")
+    machine, instances = (one.low for one in expected_costs(plan, forecast(plan)))
+    assert 0 < machine < instances
 
 
 def traced(path, run_id, share):

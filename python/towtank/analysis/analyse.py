@@ -35,6 +35,7 @@ from towtank.analysis.break_even import break_even
 from towtank.analysis.capacity import searched_in, sentence
 from towtank.analysis.comparison import Values, compare
 from towtank.analysis.cost_findings import break_even_findings, cost_findings
+from towtank.analysis.cost_items import cost_items
 from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution
 from towtank.analysis.estimates import bootstrap_check, estimate, median_estimate
@@ -157,6 +158,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         spreads=descriptive.spreads(plan, counting, blocks=len({run.block for run in gathered.records})),
         normality=normality.normality_table(plan, counting, alpha=1 - confidence),
         break_even=level,
+        cost_items=cost_items(gathered.costs, confidence=confidence),
         own=plan.experiment.own,
         usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
         each=_concat(list(gathered.each.values()), each.COLUMNS),
@@ -400,6 +402,7 @@ def _prices(plan: Plan) -> dict[str, Any]:
     return {
         "currency": cost.currency,
         "per_1000": cost.per_1000,
+        "by_use": [t.id for t in plan.treatments if cost.is_by_use(t.spec.deployment_name)],
         "prices": {
             name: {
                 "list": one.prices.prices, "of": one.prices.date, "source": one.prices.source, "note": one.prices.note,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+import pandas as pd
+
 from towtank.analysis.estimates import estimate
 from towtank.analysis.model import Quantity
 from towtank.analysis.run_cost import RunCost
 from towtank.cost.break_even import (
+    BESIDE,
     Crossing,
     Line,
     Measured,
@@ -34,6 +38,14 @@ MOST_LISTED = 12
 """Crossings of a pair that are listed; a staircase may cross a line hundreds of times."""
 
 
+CURVE_COLUMNS = ("treatment_id", "per_s", "cost", "low", "high")
+AROUND = 10.0
+"""How far beyond crossings and measured loads lines are drawn, as a factor."""
+POINTS = 160
+MOST_EDGES = 60
+"""Edges of a staircase that are drawn as such; more would be one line."""
+
+
 @dataclass(frozen=True)
 class BreakEven:
     """Crossings of every pair of treatments that differ in their deployment.
@@ -46,11 +58,17 @@ class BreakEven:
         Crossings beyond `MOST_LISTED` of a pair.
     unknown : dict
         Label of a treatment → why there is no line of it.
+    curves : DataFrame
+        `CURVE_COLUMNS`: cost of a month against requests per second, with the ends of its interval.
+    measured : dict
+        Treatment → requests per second of its runs; what is said of other loads is reckoned, not measured.
     """
 
     crossings: tuple[Crossing, ...] = ()
     not_listed: int = 0
     unknown: Mapping[str, str] = field(default_factory=dict)
+    curves: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CURVE_COLUMNS)))
+    measured: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -72,7 +90,7 @@ def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence:
     cost = plan.experiment.cost
     if cost is None:
         return None
-    lines: list[tuple[str, Mapping[str, object], Line]] = []
+    lines: list[_Drawn] = []
     unknown: dict[str, str] = {}
     for treatment in plan.treatments:
         others = {k: v for k, v in treatment.levels.items() if k != "deployment"}
@@ -83,22 +101,56 @@ def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence:
         except CannotPriceError as error:
             unknown[treatment.label] = str(error)
         else:
-            lines.append((treatment.label, others, line))
+            lines.append(_Drawn(treatment.id, others, line))
     found: list[Crossing] = []
     left_out = 0
     for one, other in _pairs(lines):
         mine = crossings(one, other, least_per_s=LEAST_PER_S, most_per_s=MOST_PER_S)
         found += mine[:MOST_LISTED]
         left_out += max(0, len(mine) - MOST_LISTED)
-    return BreakEven(tuple(found), left_out, unknown)
+    measured = {
+        line.treatment_id: sum(loads) / len(loads)
+        for line in lines
+        if (loads := [run.per_s for run in runs.get(line.treatment_id, ()) if run.per_s])
+    }
+    return BreakEven(tuple(found), left_out, unknown, _curves(lines, found, measured), measured)
 
 
-def _pairs(lines: Sequence[tuple[str, Mapping[str, object], Line]]) -> Iterator[tuple[Line, Line]]:
+@dataclass(frozen=True)
+class _Drawn:
+    """A line, whose it is, and the levels of its factors besides the deployment."""
+
+    treatment_id: str
+    others: Mapping[str, object]
+    line: Line
+
+
+def _pairs(lines: Sequence[_Drawn]) -> Iterator[tuple[Line, Line]]:
     """Lines of treatments that differ in nothing but their deployment."""
-    for index, (_, others, line) in enumerate(lines):
-        for _, same, beside in lines[index + 1 :]:
-            if others == same:
-                yield line, beside
+    for index, one in enumerate(lines):
+        for other in lines[index + 1 :]:
+            if one.others == other.others:
+                yield one.line, other.line
+
+
+def _curves(
+    lines: Sequence[_Drawn], found: Sequence[Crossing], measured: Mapping[str, float]
+) -> pd.DataFrame:
+    """Points of every line, around all that is of interest."""
+    loads = [*measured.values(), *(one.per_s for one in found)]
+    if not loads:
+        return pd.DataFrame(columns=list(CURVE_COLUMNS))
+    least, most = max(LEAST_PER_S, min(loads) / AROUND), min(MOST_PER_S, max(loads) * AROUND)
+    rows = []
+    for drawn in lines:
+        line = drawn.line
+        edges = [step for step in line.steps if least < step < most]
+        beside = [step * (1 + sign * BESIDE) for step in edges[:MOST_EDGES] for sign in (-1, 1)]
+        rows += [
+            (drawn.treatment_id, per_s, line.cost(per_s), line.low(per_s), line.high(per_s))
+            for per_s in sorted({*np.geomspace(least, most, POINTS).tolist(), *beside})
+        ]
+    return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
 
 
 def _line(cost: CostSpec, deployment: str, label: str, runs: Sequence[RunCost], confidence: float) -> Line:
@@ -136,7 +188,7 @@ def _priced_line(  # noqa: PLR0917 - all that a line is made of
         raise CannotPriceError(
             "how many requests per second one carries is not known: write `carries` in `cost`"
         )
-    capacity = Measured(one.carries)
+    capacity = Measured(one.carries, one.carries, one.fails) if one.fails else Measured(one.carries)
     match prices:
         case Reserved():
             return staircase(

@@ -16,6 +16,7 @@ from towtank.variables import Variable
 
 if TYPE_CHECKING:  # they are made of what is here
     from towtank.analysis.break_even import BreakEven
+    from towtank.analysis.cost_items import CostItem
     from towtank.analysis.descriptive import Spread
     from towtank.analysis.load_curves import LoadCurve, Scales
     from towtank.analysis.load_levels import LoadFamily
@@ -268,6 +269,8 @@ class ExperimentAnalysis:
     normality: tuple[Normality, ...] = ()
     break_even: BreakEven | None = None
     """Loads at which deployments change places in cost; None without prices."""
+    cost_items: tuple[CostItem, ...] = ()
+    """What the cost of a run is made of."""
     heat: pd.DataFrame = field(default_factory=pd.DataFrame)
     own: Mapping[str, Variable] = field(default_factory=dict)
     """Response variables that the experiment file declares."""

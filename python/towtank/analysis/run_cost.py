@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from towtank.analysis.counted import next_runs
 from towtank.analysis.model import Quantity
-from towtank.analysis.paid import Paid, PaidTables, read_paid
+from towtank.analysis.paid import US, Paid, PaidTables, read_paid
 from towtank.analysis.used import After, used
 from towtank.cost.bill import BillLine, Rates, Share, rates
 from towtank.cost.money import converted
@@ -35,12 +35,15 @@ class RunCost:
         Billed seconds of instances for each request that was sent; None where instances are not paid by their work.
     bytes_each : float or None
         Logs and egress of each request, in the currency of the report; None where they are not known.
+    per_s : float or None
+        Requests per second that were due, from the start of the load to the end of the measured window.
     """
 
     values: dict[str, Quantity]
     items: tuple[Item, ...] = ()
     billed_s: float | None = None
     bytes_each: float | None = None
+    per_s: float | None = None
 
 
 def cost_values(folders: Sequence[PaidTables], plan: Plan) -> dict[str, dict[str, Quantity]]:
@@ -160,11 +163,12 @@ def _priced(  # noqa: PLR0917 - as above, with a price list
     )
     money = Quantity(total(whole), above=bool(found.at_least), reason=found.at_least or found.approximation)
     values = _values(paid, cost, money, Quantity(total(drive), reason=found.approximation))
+    per_s = paid.due / (record.window.end_us / US) if record.window.end_us else None
     if not paid.sent:
-        return RunCost(values, tuple(whole))
+        return RunCost(values, tuple(whole), per_s=per_s)
     of_bytes = total(item for item in drive if item.name in ("logs", "egress"))
     billed_s = None if found.billed_s is None else found.billed_s / paid.sent
-    return RunCost(values, tuple(whole), billed_s, of_bytes / paid.sent)
+    return RunCost(values, tuple(whole), billed_s, of_bytes / paid.sent, per_s)
 
 
 def _values(paid: Paid, cost: CostSpec, whole: Quantity, drive: Quantity) -> dict[str, Quantity]:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from towtank.cost.bill import BillLine
 from towtank.cost.money import Conversion, Currency
-from towtank.cost.price_list import AnyPriceList, IsoDate
+from towtank.cost.price_list import AnyPriceList, IsoDate, PerRequest
 from towtank.fields import Cores, Duration, Model, Number, Rate, Size, Slug, Whole
 
 
@@ -27,6 +27,12 @@ class Instance(Model):
         None,
         gt=0,
         description="requests per second that one node, machine, pod or instance carries; for break-even",
+    )
+    fails: Rate | None = Field(
+        None,
+        gt=0,
+        description="lowest requests per second above `carries` that it was seen to fail; the interval of break-even "
+        "then has this uncertainty, too",
     )
     idle: Duration | None = Field(
         None, description="how long an instance waits for another request before it goes; for break-even"
@@ -85,3 +91,8 @@ class CostSpec(Model):
     conversions: tuple[ConversionFile, ...] = ()
     per_1000: Literal["successes", "requests"] = "successes"
     deployments: dict[Slug, PricedDeployment]
+
+    def is_by_use(self, deployment: str) -> bool:
+        """Whether more requests cost a deployment more, whatever is there to serve them; False without a price."""
+        one = self.deployments.get(deployment)
+        return one is not None and (one.prices is None or isinstance(one.prices, PerRequest))

@@ -125,6 +125,8 @@ class _Reader:
             instance = self._instance(own)
             if prices is None or not self._is_complete(prices, instance, where, path):
                 return None
+            if not self._fails_above(instance, node if isinstance(node, Mapping) else where, path):
+                return None
             return PricedDeployment(prices=prices, **instance.model_dump(mode="json"))
         if says.bill:
             bill = self._bill(says.bill, _place(where, "bill"), f"{path}.bill")
@@ -158,6 +160,18 @@ class _Reader:
                 "write `vcpu` and `memory` of one instance, such as {vcpu: 1, memory: 512MiB}",
             )
         return not missing
+
+    def _fails_above(self, instance: Instance, where: Mapping, path: str) -> bool:
+        """Whether `fails` is a load above `carries`."""
+        fails, carries = instance.fails, instance.carries
+        if fails is None or (carries is not None and fails > carries):
+            return True
+        than = "the key 'carries' is missing" if carries is None else f"`carries` is {carries:g}/s"
+        self.problems.add(
+            where.key_place("fails"), f"{path}.fails", f"found {fails:g}/s, and {than}; allowed is more than `carries`",
+            "write the highest load that held as `carries`, and the lowest above it that did not as `fails`",
+        )  # fmt: skip
+        return False
 
     def _bill(self, name: str, place: Place, path: str) -> tuple[BillLine, ...]:
         real = self.library.find(name, place, path)

@@ -93,8 +93,17 @@ def _usage(
 
 
 def in_words(costs: Sequence[ExpectedCost], currency: str) -> list[str]:
-    """One line for each treatment: ``cost of gke: 1.08 EUR for its drive phases``."""
-    return [f"cost of {one.treatment_id}: {_amount(one, currency)}" for one in costs]
+    """One line for each treatment, ``cost of gke: 1.08 EUR for its drive phases``, and one for all."""
+    lines = [f"cost of {one.treatment_id}: {_amount(one, currency)}" for one in costs]
+    known = [one.low for one in costs if one.low is not None]
+    if len(costs) < 2 or not known:
+        return lines
+    highs = [one.high for one in costs]
+    low = format_number(sum(known))
+    if None in highs:
+        return [*lines, f"cost of all: at least {low} {currency}"]
+    high = format_number(sum(one for one in highs if one is not None))
+    return [*lines, f"cost of all: {low if low == high else f'{low} to {high}'} {currency}"]
 
 
 def _amount(one: ExpectedCost, currency: str) -> str:

@@ -182,6 +182,8 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.latency(analysis, names),
         tables.service_levels(analysis, names) if analysis.capacities else figures.load_line,
         tables.costs(analysis, names),
+        tables.cost_items(analysis, names),
+        figures.break_even,
         tables.break_even(analysis),
         tables.faults(analysis, names),
         *figures.timeseries,

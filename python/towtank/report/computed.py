@@ -22,6 +22,12 @@ COMPUTED = {
     "slo": f"The bound of the experiment file against the value of the treatment: {_ESTIMATE}.",
     "treatments": f"Of each variable {_ESTIMATE}.",
     "latency": f"Exact percentiles over the requests of a run (type 7), failures above every success; {_ESTIMATE}.",
+    "cost": f"Prices times what a run used (docs/cost.md); {_ESTIMATE}.",
+    "cost-items": f"The items of a run's bill; {_ESTIMATE}.",
+    "break-even": "Loads at which the costs of a month, reckoned from prices and billed time, are equal; intervals "
+    "from those of what was measured.",
+    "break-even-figure": "Cost of a month, reckoned from prices and billed time; the shade from the interval of what "
+    "was measured.",
     "faults": f"From the first fault to the end of the measured window; {_ESTIMATE}.",
     "pods": f"From the pods and nodes that were watched, over the measured window; {_ESTIMATE}.",
     "pod-starts": "Times between the conditions of every pod's start, pooled over the pods of all runs that count.",

@@ -163,6 +163,7 @@ class Figures:
     heat: tuple[Figure, ...] = ()
     interactions: Figure | None = None
     paretos: tuple[Figure, ...] = ()
+    break_even: Figure | None = None
 
 
 NO_FIGURES = Figures()

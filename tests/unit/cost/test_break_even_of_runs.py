@@ -36,7 +36,7 @@ def found(levels=None, **priced):
         for name in [*priced, *(["gratis"] if "nodes" in priced else [])]
     ]  # fmt: skip
     plan = SimpleNamespace(experiment=SimpleNamespace(cost=cost), treatments=treatments)
-    runs = {t.id: [RunCost({}, (), billed, 0.0) for billed in (0.09, 0.10, 0.11)] for t in treatments}
+    runs = {t.id: [RunCost({}, (), billed, 0.0, 5.0) for billed in (0.09, 0.10, 0.11)] for t in treatments}
     return break_even(plan, runs, confidence=0.95)
 
 
@@ -93,3 +93,28 @@ def test_own_machines_pay_energy_by_their_load():
     every = found(own=PricedDeployment(prices=own, carries="10/s"), nodes=PAID["nodes"])
     assert every.crossings[0].per_s == pytest.approx(10 * 50 / 730, rel=1e-6)
     assert every.crossings[0].cheaper_below == "own"
+
+
+def test_what_a_node_carries_may_have_an_interval():
+    steady = PricedDeployment(prices=NODES.model_copy(update={"node": 100 / MONTH_S}), carries="100/s")
+    unsure = steady.model_copy(update={"fails": 120.0})
+    dear = PricedDeployment(prices=NODES.model_copy(update={"node": 150 / MONTH_S}), carries="1000/s")
+    (sure,) = found(nodes=steady, dear=dear).crossings
+    (crossing,) = found(nodes=unsure, dear=dear).crossings
+    # the second node of 100 is what makes one of 150 cheaper: at 100 a second, or only at 120
+    assert (sure.low, sure.high) == (pytest.approx(100.0), pytest.approx(100.0))
+    assert (crossing.per_s, crossing.low, crossing.high) == tuple(
+        pytest.approx(load) for load in (100.0, 100.0, 120.0)
+    )
+
+
+def test_lines_are_drawn_around_what_was_measured_and_where_they_cross():
+    every = found(**PAID)
+    at = every.curves["per_s"]
+    loads = [*every.measured.values(), *(one.per_s for one in every.crossings)]
+    assert every.measured["use"] == pytest.approx(5.0)
+    assert at.min() == pytest.approx(min(loads) / 10)
+    assert at.max() == pytest.approx(max(loads) * 10)
+    nodes = every.curves[every.curves["treatment_id"] == "nodes"].set_index("per_s")["cost"]
+    assert nodes[nodes.index <= 100].iloc[-1] == pytest.approx(100.0), "just below the step"
+    assert nodes[nodes.index > 100].iloc[0] == pytest.approx(200.0), "just above it"

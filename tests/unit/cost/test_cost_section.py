@@ -81,6 +81,19 @@ def test_a_deployment_has_what_holds_for_all_and_its_own(read):
     assert (b.vcpu, b.memory, b.idle, b.carries) == (2.0, 2**30, 900.0, 10.0)
 
 
+def test_what_fails_lies_above_what_is_carried(read):
+    for given, said in (
+        (
+            "carries: 10/s, fails: 9/s",
+            "fails: found 9/s, and `carries` is 10/s; allowed is more than `carries`",
+        ),
+        ("fails: 9/s", "fails: found 9/s, and the key 'carries' is missing"),
+    ):
+        spec, problems = read(f"cost: {{deployments: {{a: {{prices: nodes.yaml, {given}}}}}}}", nodes=NODES)
+        assert spec is None
+        assert said in problems[0]
+
+
 @pytest.mark.parametrize("name", shipped_names())
 def test_shipped_lists_are_right(name, tmp_path):
     problems = Problems()
@@ -259,7 +272,9 @@ def test_the_plan_says_what_runs_will_cost(tmp_path):
     assert in_words((a, b), "EUR") == [
         "cost of a: 0.00603 EUR for its drive phases",
         "cost of b: at least 0.00003 EUR for its drive phases, and the time for which instances work, logs, egress",
+        "cost of all: at least 0.00606 EUR",
     ]
+    assert in_words((a, a), "EUR")[-1] == "cost of all: 0.0121 EUR"
 
 
 def test_the_plan_says_of_what_it_knows_no_cost(tmp_path):

@@ -46,6 +46,7 @@ def test_plan_prints_the_expected_cost(plan):
     assert _cost(plan, forecast(plan)) == [
         "cost of a: 1 EUR for its drive phases",
         "cost of b: not known before: b has no price",
+        "cost of all: at least 1 EUR",
     ]
     assert _data(plan, forecast(plan), None, ())["costs"][0]["low"] == pytest.approx(1.0)
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
-from towtank.analysis.break_even import BreakEven
+import pandas as pd
+from altair import load_schema
+from jsonschema import Draft7Validator
+
+from support.sample_analysis import sample_analysis
+from towtank import report
+from towtank.analysis.break_even import CURVE_COLUMNS, BreakEven
 from towtank.analysis.cost_findings import cost_findings
+from towtank.analysis.cost_items import cost_items
 from towtank.analysis.model import Estimate, Quantity
-from towtank.cost.break_even import Crossing
+from towtank.analysis.run_cost import RunCost
+from towtank.cost.break_even import Crossing, Measured, a_day, crossings, pay_per_use, staircase
 from towtank.cost.money import DAY_S
+from towtank.cost.price_list import FreePerMonth
+from towtank.cost.rules import Item
 from towtank.cost.spec import CostSpec
+from towtank.report.figures import svg
 from towtank.report.naming import Names
+from towtank.report.tables import cost_items as cost_items_table
 from towtank.report.tables.cost import break_even, costs
 
 
@@ -41,6 +54,11 @@ def test_the_cheapest_is_marked_and_the_others_have_a_parity():
     assert rows["run"][3].text == "0.1 ✓ cheapest"
     assert [cell.text for cell in rows["gke"][4:]] == ["360\u202f000", "+60\u202f000"]
     assert rows["run"][4].note == "the cheapest itself"
+
+
+def test_what_is_paid_by_use_has_no_parity():
+    rows = table(treatment("gke", 36.0, 0.10), treatment("run", 20.0, 0.12), by_use=["run"])
+    assert rows["run"][4].note == "paid by use: more requests cost more"
 
 
 def test_what_is_not_known_is_not_the_cheapest():
@@ -105,3 +123,75 @@ def test_crossings_are_rows_and_words():
 def test_without_crossings_there_is_no_table():
     assert break_even(SimpleNamespace(break_even=None)) is None
     assert break_even(SimpleNamespace(break_even=BreakEven())) is None
+
+
+def runs_of(*bills):
+    return [RunCost({}, tuple(Item(*item) for item in bill)) for bill in bills]
+
+
+def test_items_are_listed_with_their_share_the_dearest_first():
+    fee = ("fee", 1800.0, 0.001, "s")
+    gke = runs_of(
+        [("nodes", 3600.0, 0.001, "node-s"), fee, ("logs", 0.0, 0.0, "bytes")],
+        [("nodes", 7200.0, 0.001, "node-s"), fee],
+    )
+    run = runs_of([("requests", 500_000.0, 4e-7, "requests")])
+    items = cost_items({"gke": gke, "run": run, "none": []}, confidence=0.95)
+    analysis = SimpleNamespace(
+        treatments=[treatment("gke", 1, 1), treatment("run", 1, 1)], own={}, meta={"currency": "EUR"},
+        cost_items=items,
+    )  # fmt: skip
+    rows = [[cell.text for cell in row] for row in cost_items_table(analysis, Names(analysis)).rows]
+    assert rows == [
+        ["gke", "nodes", "1.5 node-h", "3.6 / node-h", "5.4", "75 %"],
+        ["gke", "fee", "0.5 h", "3.6 / h", "1.8", "25 %"],
+        ["run", "requests", "500\u202f000 requests", "0.4 / million", "0.2", "100 %"],
+    ]
+    assert cost_items_table(SimpleNamespace(cost_items=()), None) is None
+
+
+def priced(analysis):
+    """The sample, priced: pay-per-use in one deployment, a staircase in another."""
+    one, two = (t for t in analysis.treatments[:2])
+    lines = [
+        pay_per_use(
+            one.label, vcpu_price=1e-5, gib_price=0.0, request_price=0.0, vcpu=1, gib=0,
+            billed_s=Measured(0.1, 0.09, 0.12), free=FreePerMonth(requests=0, vcpu_seconds=1e5),
+        ),
+        staircase(
+            two.label, node_per_s=2e-5, fee_per_s=0.0, capacity=Measured(50.0, 50.0, 60.0), least_nodes=1,
+            most_per_s=1e4,
+        ),
+    ]  # fmt: skip
+    found = crossings(*lines, least_per_s=1e-3, most_per_s=1e4)
+    loads = [0.001 * 1.2**i for i in range(70)]
+    rows = [
+        (treatment.treatment_id, load, line.cost(load), line.low(load), line.high(load))
+        for treatment, line in zip((one, two), lines, strict=True)
+        for load in loads
+    ]
+    curves = pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+    level = BreakEven(tuple(found), curves=curves, measured={one.treatment_id: 20.0})
+    return replace(analysis, break_even=level, meta={**analysis.meta, "currency": "EUR"})
+
+
+def test_the_figure_has_lines_bands_and_crossings_and_fits_the_published_schema():
+    analysis = priced(sample_analysis())
+    (figure,) = (f for f in report.build(analysis).figures if f.id == "break-even-figure")
+    schema = Draft7Validator(load_schema())
+    for narrow in (False, True):
+        found = next(schema.iter_errors(figure.spec(narrow=narrow)), None)
+        assert found is None, found and found.message
+    rows = figure.datasets["costs"]
+    assert all(0 < row["low"] <= row["cost"] <= row["high"] for row in rows), "what is free lies on the edge"
+    assert min(row["cost"] for row in rows) == rows[0]["cost"]
+    crossing = figure.datasets["crossings"][0]
+    assert crossing["low"] <= crossing["day"] <= crossing["high"]
+    assert crossing["load"] == a_day(analysis.break_even.crossings[0].per_s)
+    assert figure.datasets["driven"][0]["day"] == 20 * DAY_S
+    assert crossing["load"] in svg(figure)
+    assert "is cheaper than" in figure.alt
+
+
+def test_without_prices_there_is_no_figure():
+    assert "break-even-figure" not in {f.id for f in report.build(sample_analysis()).figures}

@@ -8,6 +8,7 @@ from altair.utils.schemapi import debug_mode
 
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.figures import base
+from towtank.report.figures.break_even import break_even
 from towtank.report.figures.counts import instances, outcomes
 from towtank.report.figures.each import each
 from towtank.report.figures.ecdf import ecdf
@@ -63,4 +64,5 @@ def collect(
             heat=tuple(heat(analysis, names)),
             interactions=interactions(analysis, names, primary),
             paretos=tuple(paretos(analysis, names, pareto)),
+            break_even=break_even(analysis, names),
         )

@@ -3,7 +3,7 @@
 from towtank.report.tables.capacities import capacities
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.clusters import pod_starts, pods, usage
-from towtank.report.tables.cost import break_even, costs
+from towtank.report.tables.cost import break_even, cost_items, costs
 from towtank.report.tables.elasticity import elasticity
 from towtank.report.tables.generators import generators
 from towtank.report.tables.hops import hops
@@ -18,6 +18,7 @@ __all__ = [
     "break_even",
     "capacities",
     "claims",
+    "cost_items",
     "costs",
     "elasticity",
     "factorial",

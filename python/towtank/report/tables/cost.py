@@ -11,7 +11,8 @@ from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
 from towtank.report.tables.headings import column, nothing
 from towtank.report.text import clean
-from towtank.report.values import MINUS, count, estimate
+from towtank.report.values import MINUS, count, estimate, share
+from towtank.units import format_number
 from towtank.variables import COST_VARIABLES
 
 
@@ -20,7 +21,7 @@ def costs(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     currency = analysis.meta.get("currency")
     if not currency:
         return None
-    cheapest = _cheapest(analysis, names)
+    cheapest, by_use = _cheapest(analysis, names), analysis.meta.get("by_use", ())
     rows = []
     for treatment in analysis.treatments:
         named = names[treatment.treatment_id]
@@ -28,25 +29,66 @@ def costs(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         cells = [estimate(treatment.estimates.get(name)) for name in COST_VARIABLES]
         if best is not None and best.treatment_id == treatment.treatment_id:
             cells[-1] = replace(cells[-1], text=f"{cells[-1].text} ✓ cheapest", tone="good")
-        rows.append((Cell(named.label, style=named.style), *cells, *_parity(treatment, best)))
+        rows.append(
+            (
+                Cell(named.label, style=named.style),
+                *cells,
+                *_parity(treatment, best, by_use=treatment.treatment_id in by_use),
+            )
+        )
     columns = (
         Column("Treatment"),
         *(column(name) for name in COST_VARIABLES),
         Column(
             "Parity",
             numeric=True,
-            explanation="requests at which each would cost what it costs at the cheapest",
+            explanation="requests of a run at which each would cost what it costs at the cheapest",
         ),
         Column("More requests", numeric=True, explanation="how many more than were driven that is"),
     )
     divided = "expected answers" if analysis.meta.get("per_1000") == "successes" else "all requests due"
     remark = (
         f"In {clean(currency)}. For 1,000 requests counts {divided}, warm-up included. Run cost is marginal: free "
-        "tiers and monthly credits are not in it. Parity takes the cost of a run as fixed, as that of reserved nodes "
-        "is while they can carry so many."
+        "tiers and monthly credits are not in it. Parity: so many requests would have to be served for the same "
+        "money to cost as little each as at the cheapest, if what is there can carry them."
     )
     caption = f"Cost of a run, {clean(currency)}: mean over runs, its interval below"
     return Table("cost", caption, columns, tuple(rows), remark)
+
+
+_SHOWN_PER: dict[str, tuple[str, float]] = {
+    "node-s": ("node-h", 3600.0), "machine-s": ("machine-h", 3600.0), "vCPU-s": ("vCPU-h", 3600.0),
+    "GiB-s": ("GiB-h", 3600.0), "s": ("h", 3600.0), "J": ("kWh", 3.6e6), "bytes": ("GB", 1e9),
+}  # fmt: skip
+"""Unit of an item → as people read it, and how many of the unit that is; others are counted one by one."""
+
+
+def cost_items(analysis: ExperimentAnalysis, names: Names) -> Table | None:
+    """One row per item of a treatment's bill, the dearest first; None where there is no bill."""
+    if not analysis.cost_items:
+        return None
+    rows = []
+    for item in analysis.cost_items:
+        named = names[item.treatment_id]
+        unit, size = _SHOWN_PER.get(item.unit, (item.unit, 1.0))
+        per = "million" if unit == item.unit else unit
+        price = item.price * (1e6 if unit == item.unit else size)
+        ratio = item.share_ratio
+        rows.append((
+            Cell(named.label, style=named.style),
+            Cell(clean(item.name)),
+            Cell(f"{format_number(item.quantity / size)} {unit}", sort=item.quantity),
+            Cell(f"{format_number(price)} / {per}", sort=price),
+            estimate(item.money),
+            nothing("the runs cost nothing") if ratio is None else Cell(share(ratio), sort=ratio),
+        ))  # fmt: skip
+    columns = (
+        Column("Treatment"), Column("Item"), Column("Used in a run", numeric=True, explanation="mean over runs"),
+        Column("Price", numeric=True), column("cost"), Column("Share", numeric=True),
+    )  # fmt: skip
+    currency = clean(analysis.meta.get("currency", ""))
+    remark = f"In {currency}, of the whole billing window. What is free in a price list is no item."
+    return Table("cost-items", "What the cost of a run is made of", columns, tuple(rows), remark)
 
 
 def break_even(analysis: ExperimentAnalysis) -> Table | None:
@@ -74,11 +116,12 @@ def break_even(analysis: ExperimentAnalysis) -> Table | None:
     without = "".join(f" No line of {clean(label)}: {clean(why)}." for label, why in found.unknown.items())
     remark = (
         f"{said}. By the month, with free tiers, credits and fees.{left}{without} What one node or instance carries is "
-        "taken as the file says it, without an interval."
+        "taken as the file says it (`carries`, `fails`)."
     )
     return Table("break-even", "Loads at which the cheaper deployment is another", columns, rows, remark)
 
 
+_BY_USE = "paid by use: more requests cost more"
 _NO_INTERVAL = "at an end of what was measured there is no crossing"
 SENTENCES = 3
 """Crossings that are said in words; the rows have all."""
@@ -105,13 +148,15 @@ def _cheapest(analysis: ExperimentAnalysis, names: Names) -> dict[str, Treatment
     }  # fmt: skip
 
 
-def _parity(treatment: TreatmentSummary, best: TreatmentSummary | None) -> tuple[Cell, Cell]:
+def _parity(treatment: TreatmentSummary, best: TreatmentSummary | None, *, by_use: bool) -> tuple[Cell, Cell]:
     """Requests at parity with the cheapest, as a total and as those that are more than were driven."""
     cost, each = _mean(treatment, "cost"), _mean(treatment, "cost_per_1000")
     if best is None or cost is None or not each:
         return nothing("nothing to compare with"), nothing("nothing to compare with")
     if best.treatment_id == treatment.treatment_id:
         return nothing("the cheapest itself"), nothing("the cheapest itself")
+    if by_use:
+        return nothing(_BY_USE), nothing(_BY_USE)
     driven = round(THOUSAND * cost / each)
     level = parity(cost, (_mean(best, "cost_per_1000") or 0.0) / THOUSAND, driven)
     if level is None:
