@@ -258,7 +258,7 @@ def _more_wanted(pods: Pods, since_us: int, until_us: int) -> bool:
     inside = wanted[wanted["t_us"].between(since_us, until_us, inclusive="right")]
     if before.empty or inside.empty:
         return True
-    return bool(inside["value"].max() > before.loc[before["t_us"].idxmax(), "value"])
+    return bool(inside["value"].max() > before.sort_values("t_us")["value"].iloc[-1])
 
 
 def _born(pods: Pods, *, under_load: bool) -> list[str]:
