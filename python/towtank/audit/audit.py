@@ -22,6 +22,7 @@ RULES: dict[str, Callable[[Row], Iterator[Check]]] = {
     "shares": rules_of_counts.shares_make_all,
     "order": rules_of_values.ascending,
     "mean": rules_of_values.mean_within,
+    "mean-of-n": rules_of_values.mean_of_so_many,
     "mean-median": rules_of_values.median_near_mean,
     "spread": rules_of_values.spread_possible,
     "closed-loop": rules_of_load.closed_loop,

@@ -66,6 +66,23 @@ def mean_within(row: Row) -> Iterator[Check]:
             )
 
 
+def mean_of_so_many(row: Row) -> Iterator[Check]:
+    """Of n values one is the smallest and one the largest: so far from either the mean must be, at the least."""
+    n = _values(row)
+    found = _bounded(_groups(row).get("", {}), "min", "max", "mean")
+    if not found or n is None or n < 2:
+        return
+    low, high, mean = found
+    least = ((n - 1) * low.low + high.low) / n
+    most = ((n - 1) * high.high + low.high) / n
+    scale = mean.column.scale
+    says = (
+        f"{_said('mean', mean)}, but {n} values from {_said('min', low)} to {_said('max', high)} have one from "
+        f"{show(least / scale)} to {show(most / scale)}"
+    )
+    yield Check(found, mean.low <= most and mean.high >= least, says)
+
+
 def median_near_mean(row: Row) -> Iterator[Check]:
     """|mean − median| ≤ std, of whatever values (Mallows, 1991)."""
     for cells in _groups(row).values():

@@ -119,6 +119,12 @@ def read_table(path: Path, *, slack: int = 1) -> Table:
         )
     split = [(number, next(csv.reader(io.StringIO(line)))) for number, line in lines]
     names = [name.strip() for name in split[0][1]]
+    other = next((sign for sign in ";\t|" if len(names) == 1 and sign in names[0]), "")
+    if other:
+        raise ForeignFileError(
+            f"{path}, line {split[0][0]} parts its columns by {other!r}; allowed is the comma",
+            hint="save it as CSV with commas, and numbers with a decimal point",
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or "" in names:
         what = f"the column {twice[0]!r} twice" if twice and twice[0] else "a column without a name"

@@ -257,6 +257,7 @@ def test_a_changed_cell_is_found(tmp_path_factory, seed, what):
         ({"min_ms": "0", "max_ms": "10", "std_ms": "0.0", "n": "100"}, "spread", "of 100 values"),
         ({"users": "90", "duration_s": "300", "pause_s": "1.00", "mean_ms": "500", "total": "40000"}, "closed-loop",
          "90 × 300 s user-seconds ÷ (mean 500 ms + pause 1.00 s) = 17904.4 to 18096.4 requests"),
+        ({"min_ms": "0.0", "max_ms": "10.0", "mean_ms": "5.5", "n": "2"}, "mean-of-n", "have one from 4.95 to 5.05"),
         ({"throughput_per_s": "50", "duration_s": "60", "total": "9000"}, "rate", "50 requests/s × 60 s"),
     ],
 )  # fmt: skip
@@ -346,6 +347,15 @@ def test_a_file_that_is_no_table_is_refused_with_the_place(tmp_path, text, says)
         audit([path])
     assert says in refused.value.message
     assert str(path) in refused.value.message
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_other_signs_between_columns_are_named(tmp_path, sign):
+    path = tmp_path / "t.csv"
+    path.write_text(f"run{sign}total{sign}failed\na{sign}10{sign}11\n", "utf-8")
+    with pytest.raises(ForeignFileError, match="line 1 parts its columns by") as refused:
+        audit([path])
+    assert repr(sign) in refused.value.message
 
 
 def test_files_that_are_none(tmp_path):

@@ -8,8 +8,10 @@ import html
 import io
 import json
 import re
+import shutil
 
 import pyarrow.parquet as pq
+import pytest
 from rich.console import Console
 
 from support.make_results import Step, TreatmentModel, make_results
@@ -45,12 +47,17 @@ def changed(folder, change, pattern="*"):
     return folder
 
 
-def looked_at(folder):
+def looked_at(folder, *, figures=False):
     """Analysis and Markdown, after all three forms were searched for what should not be there."""
     found = analyse(Results.open(folder))
-    model = report.build(found, figures=False)
+    model = report.build(found, figures=figures)
     text = report.markdown.render(model)
-    page = re.sub(r"<(script|style)\b.*?</\1>", " ", report.html.render(model), flags=re.DOTALL)
+    page = report.html.render(model)
+    specs = re.findall(r'<script type="application/json" class="spec">(.*?)</script>', page, flags=re.DOTALL)
+    assert bool(specs) == figures
+    for spec in specs:
+        json.loads(spec, parse_constant=lambda word: pytest.fail(f"{word} in a figure"))
+    page = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     console = Console(file=io.StringIO(), width=160, highlight=False)
     report.terminal.show(model, console, runs=True)
     for shown in (text, html.unescape(re.sub(r"<[^>]+>", " ", page)), console.file.getvalue()):
@@ -141,6 +148,53 @@ def test_all_runs_of_a_treatment_collapsed(tmp_path):
     assert two.estimates["p95_ok"].reason
     assert "two collapsed in 3 of 3 runs" in found.headline
     assert "> 5 s" in text
+
+
+def fallen_over(folder, pattern):
+    """Change runs as if their system had collapsed before the load came."""
+
+    def change(record):
+        record["window"] = None
+        record["failure"] = "it fell over before the load came"
+        record["verdicts"]["system"] = "collapsed"
+
+    for path in (folder / "runs").glob(f"{pattern}/*.parquet"):
+        path.unlink()
+    return changed(folder, change, pattern)
+
+
+def test_a_treatment_that_collapsed_before_the_load_came(tmp_path):
+    found, text = looked_at(fallen_over(made(tmp_path), "*two*"))
+    two = next(t for t in found.treatments if t.treatment_id == "two")
+    assert two.n_collapsed == 3
+    assert (two.estimates["goodput"].mean, two.estimates["p95"].above) == (0.0, True)
+    assert "it fell over before the load came" in two.estimates["cpu_cores"].reason
+    assert "two collapsed in 3 of 3 runs" in found.headline
+    assert "> 5 s" in text
+
+
+def test_nothing_was_run(tmp_path):
+    folder = made(tmp_path)
+    for run in (folder / "runs").iterdir():
+        shutil.rmtree(run)
+    found, text = looked_at(folder)
+    assert found.headline.startswith("No answer: no run is complete")
+    assert all(c.estimate is None and c.verdict == "undecided" for c in claims(found))
+    assert "No answer" in text
+
+
+def test_no_request_was_ever_sent(tmp_path):
+    found, text = looked_at(made(tmp_path, {"one": TreatmentModel(), "two": TreatmentModel(not_sent=1.0)}))
+    two = next(t for t in found.treatments if t.treatment_id == "two")
+    assert two.estimates["goodput"].mean == 0.0
+    assert two.estimates["median_ok"].reason.startswith("no request succeeded")
+    assert "no request succeeded" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["*two*", "*"])
+def test_figures_of_what_has_no_values(tmp_path, pattern):
+    looked_at(fallen_over(made(tmp_path), pattern), figures=True)
 
 
 def test_telemetry_is_missing(tmp_path):
