@@ -124,6 +124,20 @@ _FIXED = {
                  "from the start of the load to the end of the measured window"),
         Variable("cost_per_1000", "money", "lower", "cost per 1,000 requests",
                  "cost ÷ requests of the run × 1,000: expected answers, or all that were due (`cost.per_1000`)"),
+        Variable("accuracy_under", "count", "lower", "instances missing",
+                 f"mean number of ready instances below what the load demanded {_IN_WINDOW} (docs/elasticity.md)"),
+        Variable("accuracy_over", "count", "lower", "instances too many",
+                 f"mean number of ready instances beyond what the load demanded {_IN_WINDOW}"),
+        Variable("timeshare_under", "ratio", "lower", "time short",
+                 f"share of the time with fewer ready instances than the load demanded {_IN_WINDOW}"),
+        Variable("timeshare_over", "ratio", "lower", "time beyond",
+                 f"share of the time with more ready instances than the load demanded {_IN_WINDOW}"),
+        Variable("instability", "ratio", "lower", "unsteady",
+                 f"share of the seconds in which supply and demand did not move in the same direction {_IN_WINDOW}"),
+        Variable("follow_up", "s", "lower", "up within",
+                 "median time from a rise of demand until as many instances were ready"),
+        Variable("follow_down", "s", "lower", "down within",
+                 "median time from a fall of demand until no more instances were ready"),
         Variable("collapsed", "ratio", "lower", "collapse share", "1 when the system collapsed in the run, else 0"),
     )
 }  # fmt: skip
@@ -216,6 +230,10 @@ FAULT_VARIABLES = ("availability", "fault_failures", "time_to_recover")
 """Known of runs in which faults were planned, be it of kind `none`."""
 
 
+DEMAND_VARIABLES = (
+    "accuracy_under", "accuracy_over", "timeshare_under", "timeshare_over", "instability", "follow_up", "follow_down",
+)  # fmt: skip
+"""Known of runs whose treatment has a calibrated demand."""
 COST_VARIABLES = ("cost", "cost_drive", "cost_per_1000")
 """Known of experiments with prices."""
 

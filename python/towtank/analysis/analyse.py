@@ -110,6 +110,8 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     )  # fmt: skip
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     searched = searched_in(results.path)
+    elastic = scaling.table(gathered.scaling)
+    elastic_means = scaling.means(elastic, confidence=confidence)
     points = load_curves.load_points(plan, counting)
     return ExperimentAnalysis(
         headline=" ".join(f"{sentence(one)}." for one in searched)
@@ -146,7 +148,9 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         caution=_caution(resting, gathered),
         bursts=gathered.bursts,
         replicas=_concat(gathered.replicas, pods.FIGURE_COLUMNS),
-        elasticity=scaling.table(gathered.scaling),
+        elasticity=elastic,
+        elasticity_means=elastic_means,
+        elastic_speedups=scaling.speedups(plan, elastic_means),
         scaling=_concat([one.series for one in gathered.scaling], scaling.SERIES_COLUMNS),
         pod_starts=_concat(
             [pods.pod_starts(*of_one) for of_one in gathered.pods.items()], pods.START_COLUMNS

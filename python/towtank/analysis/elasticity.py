@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,7 +121,7 @@ class Speedup:
     reason: str = ""
 
 
-_FACTORS = {
+SPEEDUP = {
     "accuracy_under_ratio": "instances that were missing",
     "accuracy_over_ratio": "instances that were too many",
     "timeshare_under": "time with too few",
@@ -128,16 +129,21 @@ _FACTORS = {
 }
 
 
-def elastic_speedup(without: Elasticity, scaled: Elasticity) -> Speedup:
+def elastic_speedup(without: Mapping[str, float], scaled: Mapping[str, float]) -> Speedup:
     """Geometric mean of the four ratios without ÷ with an autoscaler.
 
     A ratio 0/0 is 1: neither was ever wrong in that way, so they are equal. x/0 has no value, and so the whole has
     none; 0/x makes it 0 whatever the other three say, which the reason tells.
+
+    Parameters
+    ----------
+    without, scaled : mapping
+        The metrics `SPEEDUP` of both: of a run, or means over runs.
     """
     ratios: list[float] = []
     lost = []
-    for name, words in _FACTORS.items():
-        before, after = float(getattr(without, name)), float(getattr(scaled, name))
+    for name, words in SPEEDUP.items():
+        before, after = float(without[name]), float(scaled[name])
         if after == 0 and before > 0:
             return Speedup(None, f"with the autoscaler there were no {words}: nothing can be divided by that")
         ratios.append(1.0 if before == after == 0 else before / after)

@@ -260,6 +260,10 @@ class ExperimentAnalysis:
     load_curves: tuple[LoadCurve, ...] = ()
     scaling_laws: tuple[Scales, ...] = ()
     elasticity: pd.DataFrame = field(default_factory=pd.DataFrame)
+    elasticity_means: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Mean over runs of each treatment and metric with its interval, and at the bounds of the calibration."""
+    elastic_speedups: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """treatment_id, baseline_id, value, reason."""
     scaling: pd.DataFrame = field(default_factory=pd.DataFrame)
     usage: pd.DataFrame = field(default_factory=pd.DataFrame)
     each: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -15,6 +15,7 @@ from towtank.analysis.model import Quantity
 from towtank.analysis.own_values import own_values
 from towtank.analysis.power import blocks_to_resolve, power_of_t, upper_sd
 from towtank.analysis.run_cost import cost_values
+from towtank.analysis.scaling import demand_values
 from towtank.analysis.selection import counting_attempts
 from towtank.analysis.steady_state import steady_folders
 from towtank.analysis.summaries import summarise_run
@@ -142,7 +143,7 @@ def pilot_values(plan: Plan, pilot: Results, names: Sequence[str]) -> Values:
     for run in folders:
         if run.run_id not in chosen:
             continue
-        own = own_values(pilot, run, plan) | costs.get(run.run_id, {})
+        own = own_values(pilot, run, plan) | costs.get(run.run_id, {}) | demand_values(run, plan)
         summary = summarise_run(run, wanted=names, own=own).summary
         for name in names:
             found[name].setdefault(run.record.treatment_id, {})[run.record.block] = summary.values[name]

@@ -45,6 +45,7 @@ PHASES = (
     ("started", "ready"),
     ("created", "ready"),
 )
+READY_OF = ("t_us", "workload", "value")
 FIGURE_COLUMNS = ("treatment_id", "run_id", "t_s", "metric", "value")
 START_COLUMNS = ("treatment_id", "under_load", "phase", "n", "p50_s", "p90_s", "p99_s", "max_s")
 CURVE_STEPS = ("scheduled", "pulled", "started", "ready")
@@ -76,6 +77,8 @@ class Pods:
         Times in which nothing was counted.
     gaps_unlisted : bool
         There were more.
+    ready_of : DataFrame
+        t_us, workload, value: pods that take requests, of each workload.
     """
 
     counts: pd.DataFrame
@@ -84,6 +87,7 @@ class Pods:
     own_times: dict[str, dict[str, float]] = field(default_factory=dict)
     gaps_us: Sequence[tuple[int, int]] = ()
     gaps_unlisted: bool = False
+    ready_of: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(READY_OF)))
 
     @property
     def observed(self) -> bool:
@@ -116,11 +120,11 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
         if detail.get("workload"):
             workloads[row["instance"]] = detail["workload"]
     _note_container_starts(lives, events)
-    rows = _of_source(samples)
-    rows = rows.filter(
+    counted = _of_source(samples)
+    rows = counted.filter(
         pc.and_(
-            pc.equal(rows["instance"].cast(pa.string()), ""),
-            pc.is_in(rows["metric"].cast(pa.string()), value_set=pa.array(list(COUNTS))),
+            pc.equal(counted["instance"].cast(pa.string()), ""),
+            pc.is_in(counted["metric"].cast(pa.string()), value_set=pa.array(list(COUNTS))),
         )
     )
     counts = pd.DataFrame(
@@ -139,7 +143,16 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
         own_times,
         [(gap["from_us"], gap["to_us"]) for gap in gaps if gap["source"] == SOURCE],
         known.get("gap_count", 0) > len(gaps),
+        _ready_of(counted),
     )
+
+
+def _ready_of(counted: pa.Table) -> pd.DataFrame:
+    """Ready pods of each workload: `READY_OF`."""
+    named = pc.not_equal(counted["instance"].cast(pa.string()), "")
+    mine = counted.filter(pc.and_(named, pc.equal(counted["metric"].cast(pa.string()), "replicas_ready")))
+    columns = (mine["t_us"], mine["instance"].cast(pa.string()), mine["value"])
+    return pd.DataFrame({name: column.to_pandas() for name, column in zip(READY_OF, columns, strict=True)})
 
 
 def _note_container_starts(lives: dict[str, dict[str, int]], events: pa.Table) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
 from towtank.analysis import each, heat, hops, logs, observed, pods, resources, scaling, shifts, timeseries
 from towtank.analysis.distribution import Distribution
@@ -21,6 +22,7 @@ from towtank.analysis.scaling import Demanded, RunScaling
 from towtank.analysis.selection import wanted_variables
 from towtank.analysis.shifts import Steadiness
 from towtank.analysis.summaries import RunData, summarise_run
+from towtank.analysis.supply import supply_of
 from towtank.analysis.tables import step_label
 from towtank.cost.spec import PricedDeployment
 from towtank.design import load_shape
@@ -29,7 +31,7 @@ from towtank.design.journey_shape import step_timeouts_s, trace_shares
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
 from towtank.store.run_folder import RunFolder
-from towtank.variables import COST_VARIABLES
+from towtank.variables import COST_VARIABLES, DEMAND_VARIABLES
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ class RunFacts:
 
 def asked_of(plan: Plan) -> dict[str, Asked]:
     """What is asked of the runs of each treatment, by its id."""
-    wanted = tuple(name for name in wanted_variables(plan) if name not in COST_VARIABLES)
+    wanted = tuple(
+        name for name in wanted_variables(plan) if name not in (*COST_VARIABLES, *DEMAND_VARIABLES)
+    )
     cost = plan.experiment.cost
     declared = plan.experiment.answer.variables if plan.experiment.answer else {}
     own = {name: one.sql for name, one in declared.items()}
@@ -147,12 +151,28 @@ def derive(results: Results, folder: RunFolder, plan: Plan, asked: Asked, *, cou
         rises_s=asked.rises_s,
         own=own_values(results, folder, plan),
     )
-    said = engine_findings(folder.events())
+    events = folder.events()
+    scaled = _scaled(run, events, asked.demanded)
+    summary = run.summary
+    if asked.demanded is not None and asked.demanded.demand is not None:
+        summary = replace(summary, values={**summary.values, **scaling.values_of(scaled)})
+    said = engine_findings(events)
     paid = None if asked.priced is None else read_paid(folder, asked.priced)
-    return RunFacts(run.summary, said, _counted(folder, run, asked) if counts else None, paid)
+    return RunFacts(summary, said, _counted(folder, run, asked, scaled) if counts else None, paid)
 
 
-def _counted(folder: RunFolder, run: RunData, asked: Asked) -> CountedFacts:
+def _scaled(run: RunData, events: pa.Table, asked: Demanded | None) -> RunScaling | None:
+    """Supply against demand; local processes are looked at only where there is a demand."""
+    record = run.record
+    if asked is None or (asked.demand is None and not run.pods.observed):
+        return None
+    scaled = None if asked.demand is None else asked.demand.scaled
+    supply = supply_of(record, run.pods, events, scaled=scaled)
+    of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
+    return scaling.of_run(supply, record.window, asked, **of_run)
+
+
+def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling | None) -> CountedFacts:
     record, events = run.record, folder.events()
     of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
     series = timeseries.run_timeseries(run)
@@ -175,7 +195,7 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked) -> CountedFacts:
         bursts=tuple(logs.bursts(events, **of_run)),
         hops=hops.of_run(folder, asked.shares),
         steadiness=shifts.of_run(record, series, events, asked.stretches),
-        scaling=scaling.of_run(run.pods, record.window, asked.demanded, **of_run),
+        scaling=scaled,
     )
 
 

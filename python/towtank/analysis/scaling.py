@@ -1,13 +1,14 @@
-"""Elasticity of stored runs: supply as the source `kubernetes` counted it, demand from the treatment's calibration."""
+"""Elasticity of stored runs: supply as it was counted, demand from the treatment's calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from towtank.analysis.contrasts import contrasts
 from towtank.analysis.demand import (
     DemandCurve,
     Judged,
@@ -18,13 +19,26 @@ from towtank.analysis.demand import (
     judge,
 )
 from towtank.analysis.distribution import MICROSECOND_S
-from towtank.analysis.elasticity import GRID_S, Adaptation, Elasticity, adaptations
-from towtank.analysis.pods import NOT_OBSERVED, Pods
+from towtank.analysis.elasticity import (
+    GRID_S,
+    SPEEDUP,
+    Adaptation,
+    Elasticity,
+    adaptations,
+    elastic_speedup,
+)
+from towtank.analysis.intervals import mean_interval
+from towtank.analysis.model import Quantity
+from towtank.analysis.pods import read_pods
 from towtank.analysis.step_function import StepFunction
+from towtank.analysis.supply import Supply, supply_of
 from towtank.design.capacity_file import Demand
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.model import TreatmentSpec
+from towtank.design.plan import Plan
+from towtank.store.run_folder import RunFolder
 from towtank.store.run_record import Window
+from towtank.variables import DEMAND_VARIABLES
 
 COLUMNS = ("treatment_id", "run_id", "metric", "value", "low", "high", "reason")
 SERIES_COLUMNS = ("treatment_id", "run_id", "t_s", "metric", "value")
@@ -32,7 +46,11 @@ _UNDER = ("accuracy_under", "accuracy_under_ratio", "timeshare_under")
 _OVER = ("accuracy_over", "accuracy_over_ratio", "timeshare_over")
 _MOVES = ("jitter_per_min", "instability")
 METRICS = (*_UNDER, *_OVER, *_MOVES)
-TIMES = ("scale_up_s", "scale_down_s")
+TIMES = ("follow_up", "follow_down")
+MEAN_COLUMNS = (
+    "treatment_id", "metric", "mean", "low", "high", "at_least", "at_most", "n", "runs", "reason",
+)  # fmt: skip
+SPEEDUP_COLUMNS = ("treatment_id", "baseline_id", "value", "reason")
 UNCALIBRATED = (
     "there is no calibration, so demand is not known: search with `towtank capacity` over a factor `replicas`, and "
     "name its file under `demand`"
@@ -88,29 +106,6 @@ class RunScaling:
     series: pd.DataFrame
 
 
-def supply_of(pods: Pods, until_s: float) -> StepFunction | None:
-    """Ready pods over time, from the first count to the last; nan over a gap of the observation."""
-    mine = (
-        pods.counts[pods.counts["metric"] == "pods_ready"]
-        .sort_values("t_us")
-        .drop_duplicates("t_us", keep="last")
-    )
-    times = mine["t_us"].to_numpy(dtype=float) * MICROSECOND_S
-    if pods.gaps_unlisted or times.size < 2:
-        return None
-    end = min(float(times[-1]), until_s)
-    steps = dict(zip(times.tolist(), mine["value"].tolist(), strict=True))
-    for gap_from, gap_to in pods.gaps_us:
-        began, over = gap_from * MICROSECOND_S, gap_to * MICROSECOND_S
-        steps = {at: float("nan") if began <= at < over else value for at, value in steps.items()}
-        earlier = max((at for at in steps if at <= began), default=None)
-        if earlier is not None:
-            steps[earlier] = float("nan")  # what holds until the next count, holds into the gap
-    if not any(at < end for at in steps):
-        return None
-    return StepFunction.of(steps, end)
-
-
 def curve_of(demand: Demand) -> DemandCurve:
     """Fit the calibration that a treatment carries."""
     levels = [Level(one.replicas, one.holds, one.fails) for one in demand.levels]
@@ -118,48 +113,73 @@ def curve_of(demand: Demand) -> DemandCurve:
 
 
 def of_run(
-    pods: Pods, window: Window | None, asked: Demanded | None, *, treatment_id: str, run_id: str
+    supply: Supply, window: Window | None, asked: Demanded | None, *, treatment_id: str, run_id: str
 ) -> RunScaling | None:
-    """Compare supply with demand in the measured window of a run; None where no pods were counted.
+    """Compare supply with demand in the measured window of a run; None where neither is known.
 
     The grid begins with the window: its warm-up is left out.
     """
-    if window is None or asked is None or not pods.observed:
+    if window is None or asked is None or (supply.steps is None and asked.demand is None):
         return None
     name = {"treatment_id": treatment_id, "run_id": run_id}
     end_s = window.end_us * MICROSECOND_S
-    supply = supply_of(pods, end_s)
+    steps = supply.steps
 
     def nothing(reason: str, known: Sequence[tuple[str, StepFunction]] = ()) -> RunScaling:
         return RunScaling(
             **name, judged=Judged(None, reason=reason), changes=(), series=_series(known, **name)
         )
 
-    if supply is None:
-        return nothing(NOT_OBSERVED.reason)
+    if steps is None:
+        return nothing(supply.reason)
     if asked.demand is None:
-        return nothing(asked.reason, [("supply", supply)])
+        return nothing(asked.reason, [("supply", steps)])
     first = round(window.start_us * MICROSECOND_S / GRID_S)
     begin_s = first * GRID_S
     loads = np.array(asked.loads[first : round(end_s / GRID_S)])
-    if not loads.size or supply.start_s > begin_s + GRID_S:
+    if not loads.size or steps.start_s > begin_s + GRID_S:
         return nothing(
             "supply was not counted from the start of the measured window on" if loads.size else "no window",
-            [("supply", supply)],
+            [("supply", steps)],
         )
     curve = curve_of(asked.demand)
     known = [
-        ("supply", supply),
+        ("supply", steps),
         ("load", each_second(loads, begin_s)),
         ("demand", each_second(curve.demand(loads), begin_s)),
         ("demand_low", each_second(curve.at_least(loads), begin_s)),
         ("demand_high", each_second(curve.at_most(loads), begin_s)),
     ]
-    if bool(np.isnan(supply.values[supply.times_s < end_s]).any()):
+    if bool(np.isnan(steps.values[steps.times_s < end_s]).any()):
         return nothing("there is a gap in the observation of pods", known)
-    judged = judge(curve, loads, supply, start_s=begin_s)
-    changes = () if judged.found is None else adaptations(dict(known)["demand"], supply)
+    judged = judge(curve, loads, steps, start_s=begin_s)
+    changes = () if judged.found is None else adaptations(dict(known)["demand"], steps)
     return RunScaling(**name, judged=judged, changes=changes, series=_series(known, **name))
+
+
+def values_of(found: RunScaling | None) -> dict[str, Quantity]:
+    """Response variables of a run: `DEMAND_VARIABLES`."""
+    if found is None:
+        return dict.fromkeys(DEMAND_VARIABLES, Quantity(None, reason="the run has no measured window"))
+    rows = {metric: (value, reason) for metric, value, _, _, reason in _rows(found)}
+    return {
+        name: Quantity(value, reason=reason if value is None else "")
+        for name, (value, reason) in rows.items()
+        if name in DEMAND_VARIABLES
+    }
+
+
+def demand_values(folder: RunFolder, plan: Plan) -> dict[str, Quantity]:
+    """Read a run only for its `DEMAND_VARIABLES`; nothing where its treatment has no demand."""
+    record = folder.record
+    treatment = next((one for one in plan.treatments if one.id == record.treatment_id), None)
+    if treatment is None or treatment.spec.demand is None:
+        return {}
+    events = folder.events()
+    pods = read_pods(folder.samples(), events, record.telemetry)
+    supply = supply_of(record, pods, events, scaled=treatment.spec.demand.scaled)
+    of_it = {"treatment_id": record.treatment_id, "run_id": record.run_id}
+    return values_of(of_run(supply, record.window, demanded(treatment.spec), **of_it))
 
 
 def _not_comparable(spec: TreatmentSpec) -> str:
@@ -198,17 +218,71 @@ def table(runs: Sequence[RunScaling]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        `COLUMNS`; besides `METRICS`, the median time to scale up and down in seconds.
+        `COLUMNS`; besides `METRICS`, the median time to follow demand up and down in seconds.
     """
-    rows: list[tuple[str, str, str, float | None, float | None, float | None, str]] = []
-    for run in runs:
-        for metric in METRICS:
-            value, low, high = _bounded(run.judged, metric)
-            rows.append((run.treatment_id, run.run_id, metric, value, low, high, run.judged.reason))
-        for metric, upwards in zip(TIMES, (True, False), strict=True):
-            value, reason = _median_time(run, upwards=upwards)
-            rows.append((run.treatment_id, run.run_id, metric, value, None, None, reason))
+    rows = [(run.treatment_id, run.run_id, *row) for run in runs for row in _rows(run)]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _rows(run: RunScaling) -> Iterator[tuple[str, float | None, float | None, float | None, str]]:
+    """Metric, value, bounds and reason."""
+    for metric in METRICS:
+        yield (metric, *_bounded(run.judged, metric), run.judged.reason)
+    for metric, upwards in zip(TIMES, (True, False), strict=True):
+        value, reason = _median_time(run, upwards=upwards)
+        yield metric, value, None, None, reason
+
+
+def means(values: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
+    """Mean over the runs of each treatment with its interval, and the mean at the bounds of the calibration.
+
+    Parameters
+    ----------
+    values : DataFrame
+        `table`.
+    confidence : float
+
+    Returns
+    -------
+    DataFrame
+        `MEAN_COLUMNS`: low and high are the interval of the mean; at_least and at_most the means at the smallest and
+        largest demand that the calibration allows; n of runs have a value.
+    """
+    rows = []
+    for (treatment, metric), mine in values.groupby(["treatment_id", "metric"], sort=False):
+        known = mine["value"].dropna().astype(float)
+        interval = mean_interval(known, confidence=confidence) if len(known) else None
+        bounds = [mine[bound].astype(float) for bound in ("low", "high")]
+        least, most = (None if one.isna().any() else float(one.mean()) for one in bounds)
+        reason = next((str(text) for text in mine["reason"] if text), "")
+        rows.append((
+            treatment, metric, float(known.mean()) if len(known) else None,
+            None if interval is None else interval.low, None if interval is None else interval.high,
+            least, most, len(known), len(mine), reason,
+        ))  # fmt: skip
+    return pd.DataFrame(rows, columns=list(MEAN_COLUMNS))
+
+
+def speedups(plan: Plan, found: pd.DataFrame) -> pd.DataFrame:
+    """Elastic speedup of each treatment against its baseline, from the means of both (`means`).
+
+    Returns
+    -------
+    DataFrame
+        treatment_id, baseline_id, value, reason.
+    """
+    known = {
+        treatment: dict(zip(of["metric"], of["mean"], strict=True))
+        for treatment, of in found.groupby("treatment_id", sort=False)
+        if not of[of["metric"].isin(SPEEDUP)]["mean"].isna().any()
+    }
+    rows = []
+    for contrast in contrasts(plan):
+        treatment, baseline = contrast.key
+        if treatment in known and baseline in known:
+            got = elastic_speedup(known[baseline], known[treatment])
+            rows.append((treatment, baseline, got.value, got.reason))
+    return pd.DataFrame(rows, columns=list(SPEEDUP_COLUMNS))
 
 
 def _bounded(judged: Judged, metric: str) -> tuple[float | None, float | None, float | None]:

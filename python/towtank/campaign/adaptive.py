@@ -11,6 +11,7 @@ from towtank.analysis import final_blocks as stein_blocks
 from towtank.analysis.model import Quantity
 from towtank.analysis.own_values import own_values
 from towtank.analysis.run_cost import cost_values
+from towtank.analysis.scaling import demand_values
 from towtank.analysis.steady_state import steady_folders
 from towtank.analysis.summaries import summarise_run
 from towtank.campaign.resume import usable
@@ -90,7 +91,7 @@ def _pilot_values(results: Results, plan: Plan, rule: Adaptive) -> dict[tuple[st
     for run in folders:
         if run.record.block > rule.at_least or not usable(run):
             continue
-        own = own_values(results, run, plan) | costs.get(run.run_id, {})
+        own = own_values(results, run, plan) | costs.get(run.run_id, {}) | demand_values(run, plan)
         summary = summarise_run(run, wanted=tuple(rule.until), own=own).summary
         for name in rule.until:
             if name in summary.values:

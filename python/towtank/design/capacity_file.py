@@ -72,6 +72,9 @@ class Demand(Model):
     deployment: str = Field(description="deployment that was calibrated")
     model: Literal["open", "closed"] = Field(description="what a load counts")
     least: int = Field(1, ge=0, description="replicas without load")
+    scaled: str | None = Field(
+        None, description="workload or component whose instances count; all without it"
+    )
     slo: dict[str, float] = Field(description="objectives of the calibration")
     levels: tuple[DemandLevel, ...] = Field(min_length=1)
 

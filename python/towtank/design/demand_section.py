@@ -8,9 +8,12 @@ from towtank.design.capacity_file import Capacity, Demand, DemandLevel, read_cap
 from towtank.design.context import FileContext
 from towtank.design.experiment_file import DemandFile
 from towtank.design.include import Library
-from towtank.design.tree import Node
+from towtank.design.problems import Problems
+from towtank.design.slo import asked_variables
+from towtank.design.tree import Mapping, Node
 from towtank.design.validation import Path, joined, validated
 from towtank.errors import TowtankError
+from towtank.variables import DEMAND_VARIABLES
 
 REPLICAS = "replicas"
 """Factor whose levels make a calibration."""
@@ -59,8 +62,20 @@ def read_demand(
         return None
     return Demand(
         calibration=section.calibration, deployment=deployment, model=measured.model, least=section.least,
-        slo=measured.slo, levels=levels,
+        scaled=section.scaled, slo=measured.slo, levels=levels,
     )  # fmt: skip
+
+
+def check_demand_variables(root: Mapping, problems: Problems) -> None:
+    """Response variables of supply against demand are known only where demand is."""
+    if root.get("demand") is not None:
+        return
+    for name, place, where in asked_variables(root):
+        if name in DEMAND_VARIABLES:
+            problems.add(
+                place, where, f"{name!r} is known only of an experiment with `demand`, and there is none",
+                "calibrate it with `towtank capacity` over a factor `replicas` (docs/elasticity.md)",
+            )  # fmt: skip
 
 
 def calibration(capacities: Sequence[Capacity], deployment: str) -> tuple[DemandLevel, ...]:

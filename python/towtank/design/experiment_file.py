@@ -73,6 +73,12 @@ class DemandFile(Model):
         description="deployment that was calibrated; without it, one of the treatment's own deployment's name",
     )
     least: Whole = Field(1, ge=0, description="replicas without load: 0 for what scales to nothing")
+    scaled: str | None = Field(
+        None,
+        min_length=1,
+        description="whose instances count as supply: a workload such as `Deployment/shop`, or a component of local "
+        "processes; needed where a deployment has several",
+    )
 
 
 class ProfileFile(Model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from towtank.design.demand_section import check_demand_variables
 from towtank.design.expansion import refuse_expressions
 from towtank.design.experiment_file import FRAME_KEYS, ExperimentFile
 from towtank.design.factors import Combination, Factor
@@ -86,6 +87,7 @@ def read_frame(root: Mapping, factors: dict[str, Factor], problems: Problems) ->
         _check_variables(answer.get("primary"), "answer.primary", workloads, found, own)
         check_own_names(answer.get("variables"), found)
     check_fault_variables(root, found)
+    check_demand_variables(root, found)
     repetitions = root.get("repetitions")
     until = repetitions.get("until") if isinstance(repetitions, Mapping) else None
     if isinstance(until, Mapping):

@@ -17,7 +17,7 @@ from towtank.design.plan import Plan, PlannedRun, Treatment
 from towtank.design.problems import Problem
 from towtank.errors import DesignError
 from towtank.units import format_number
-from towtank.variables import is_known
+from towtank.variables import COST_VARIABLES, DEMAND_VARIABLES, is_known
 
 LOAD = "load"
 """Factor that the rungs are levels of."""
@@ -142,9 +142,11 @@ def _problems(spec: TreatmentSpec) -> list[tuple[str, str, str]]:
     if not spec.slo:
         found.append(("slo", "a capacity is the load at which objectives still hold, and the file has none",
                       "such as slo: {p95: 300ms, goodput: 99.9%}"))  # fmt: skip
-    own = [name for name in spec.slo if not is_known(name)]
-    found += [(f"slo.{name}", "a search leaves `answer` out, and the response variables that it declares",
-               "bound what is known of every run, or run the experiment itself") for name in own]  # fmt: skip
+    strange = [
+        name for name in spec.slo if not is_known(name) or name in (*COST_VARIABLES, *DEMAND_VARIABLES)
+    ]
+    found += [(f"slo.{name}", "a search judges each run by its requests and telemetry alone, and leaves `answer` out",
+               "bound what is known of every run, or run the experiment itself") for name in strange]  # fmt: skip
     if spec.beside:
         found.append(("factors.workload", f"{spec.drive!r} are driven side by side; a ladder has one load",
                       "choose one workload"))  # fmt: skip

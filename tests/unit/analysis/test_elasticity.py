@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from towtank.analysis.elasticity import adaptations, elastic_speedup, elasticity
+from towtank.analysis.elasticity import adaptations, elasticity
+from towtank.analysis.elasticity import elastic_speedup as speedup_of
 from towtank.analysis.step_function import StepFunction
 
 # BUNGEE, AbstractMetricTest.java
@@ -15,6 +16,10 @@ SUPPLY = {0: 1, 2: 2, 3: 1, 5: 3, 9: 7, 11: 6, 12: 8, 14: 2, 20: 2}
 @pytest.fixture
 def bungee():
     return elasticity(StepFunction.of(DEMAND, 20), StepFunction.of(SUPPLY, 20))
+
+
+def elastic_speedup(without, scaled):
+    return speedup_of(vars(without), vars(scaled))
 
 
 def test_the_fixture_of_bungee(bungee):

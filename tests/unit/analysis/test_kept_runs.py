@@ -169,7 +169,8 @@ def facts(**counted):
         answers={},
     )  # fmt: skip
     empty = {
-        name: pd.DataFrame() for name in ("timeseries", "resources", "observed", "replicas", "usage", "each")
+        name: pd.DataFrame()
+        for name in ("timeseries", "resources", "observed", "replicas", "usage", "each", "heat")
     }
     plain = CountedFacts(
         latency=Distribution.of([3, 5, 5]), steps=(), pods=Pods(pd.DataFrame(), {}, {}), crowded=(), bursts=(),

@@ -1,5 +1,6 @@
 """Elasticity of runs: counted pods against a calibration; without one, the figure and the reason."""
 
+import dataclasses
 import math
 
 import pandas as pd
@@ -7,7 +8,8 @@ import pytest
 
 from support.plans import make_plan
 from towtank.analysis.pods import Pods
-from towtank.analysis.scaling import demanded, of_run, supply_of, table
+from towtank.analysis.scaling import demanded, means, of_run, speedups, table, values_of
+from towtank.analysis.supply import Supply, of_pods
 from towtank.design.capacity_file import Demand
 from towtank.design.model import OpenLoad
 from towtank.store.run_record import Window
@@ -41,7 +43,13 @@ def late(t):
 
 
 def judged(of=late, spec_=None, window=WINDOW, gaps=()):
-    return of_run(pods(of, gaps), window, demanded(spec_ or spec()), treatment_id="gke", run_id="b01-gke-a1")
+    return of_run(
+        of_pods(pods(of, gaps), 60),
+        window,
+        demanded(spec_ or spec()),
+        treatment_id="gke",
+        run_id="b01-gke-a1",
+    )
 
 
 def value(found, metric):
@@ -57,16 +65,16 @@ def test_a_run_is_measured_with_the_bounds_of_its_calibration():
     over = value(found, "timeshare_over")
     assert over["value"] == pytest.approx(9 / 60)  # from 40 s to 49 s
     assert (over["low"], over["high"]) == (pytest.approx(9 / 60), pytest.approx(23 / 60))
-    assert value(found, "scale_up_s")["value"] == 6
-    assert value(found, "scale_down_s")["value"] == 9
+    assert value(found, "follow_up")["value"] == 6
+    assert value(found, "follow_down")["value"] == 9
 
 
 def test_supply_that_never_comes_has_no_time():
     found = judged(lambda t: 1)
-    row = value(found, "scale_up_s")
+    row = value(found, "follow_up")
     assert math.isnan(row["value"])
     assert row["reason"] == "1 of 1 changes were not followed before the next, or the end"
-    assert value(found, "scale_down_s")["value"] == 0
+    assert value(found, "follow_down")["value"] == 0
 
 
 def test_the_warm_up_is_left_out():
@@ -90,15 +98,39 @@ def test_a_calibration_for_other_objectives_says_nothing():
 def test_a_gap_in_the_observation_is_no_supply():
     gap = ((30_000_000, 33_000_000),)
     assert judged(gaps=gap).judged.reason == "there is a gap in the observation of pods"
-    supply = supply_of(pods(late, gap), 60)
+    supply = of_pods(pods(late, gap), 60).steps
     assert math.isnan(supply.at(31.5))
     assert supply.at(34) == 2
 
 
-def test_without_pods_there_is_nothing():
-    assert (
-        of_run(
-            Pods(pods(late).counts.iloc[:0], {}, {}), WINDOW, demanded(spec()), treatment_id="a", run_id="b"
-        )
-        is None
+def test_without_supply_there_is_nothing_but_the_reason_where_a_demand_is_known():
+    nothing, of_it = Supply(None, "pods were not observed"), {"treatment_id": "a", "run_id": "b"}
+    assert of_run(nothing, WINDOW, demanded(spec(calibrated=False)), **of_it) is None
+    found = of_run(nothing, WINDOW, demanded(spec()), **of_it)
+    assert values_of(found)["timeshare_under"].reason == "pods were not observed"
+
+
+def test_the_response_variables_of_a_run_are_those_of_the_table():
+    values = values_of(judged())
+    assert values["timeshare_under"].value == pytest.approx(0.1)
+    assert values["follow_up"].value == 6
+    assert values_of(None)["follow_up"].reason == "the run has no measured window"
+
+
+def test_means_have_intervals_and_speedup_is_of_the_means():
+    plan = make_plan(("gke", "whisk"), blocks=2, slo=SLO)
+    runs = [
+        dataclasses.replace(judged(of), treatment_id=name, run_id=f"{name}-{number}")
+        for name, of in (("gke", lambda t: 1), ("whisk", late))
+        for number in (1, 2)
+    ]
+    found = means(table(runs), confidence=0.95)
+    short = found[found.metric == "timeshare_under"].set_index("treatment_id")
+    assert short.loc["gke", "mean"] == pytest.approx(20 / 60)
+    assert (short.loc["gke", "n"], short.loc["gke", "runs"]) == (2, 2)
+    assert pd.isna(short.loc["gke", "low"]), "both runs are the same"
+    (row,) = speedups(plan, found).to_dict("records")
+    assert (row["treatment_id"], row["baseline_id"], row["value"]) == ("whisk", "gke", 0), (
+        "gke is never too many"
     )
+    assert "too many" in row["reason"]

@@ -239,10 +239,9 @@ def test_what_has_no_ladder_is_refused_with_every_reason():
     check_ladderable(the_plan(), "x.yaml")
 
 
-def test_objectives_that_the_answer_declares_are_refused_since_a_search_leaves_it_out():
-    with pytest.raises(DesignError) as caught:
-        check_ladderable(
-            make_plan(("gke",), blocks=1, slo={**SLO, "slow_ratio": 0.1}, answered=False), "x.yaml"
-        )
-    [problem] = caught.value.problems
-    assert problem.path == "slo.slow_ratio"
+@pytest.mark.parametrize("name", ["cost_per_1000", "timeshare_under", "slow_ratio"])
+def test_an_objective_that_one_run_alone_does_not_say_is_refused(name):
+    plan = make_plan(("gke",), blocks=1, slo={**SLO, name: 1.0}, answered=False)
+    with pytest.raises(DesignError, match="by its requests and telemetry alone") as caught:
+        check_ladderable(plan, "x.yaml")
+    assert [problem.path for problem in caught.value.problems] == [f"slo.{name}"]

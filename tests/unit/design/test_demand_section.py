@@ -5,6 +5,7 @@ import pytest
 from towtank.design.capacity_file import CapacityFile
 from towtank.design.plan import Plan
 from towtank.errors import DesignError
+from towtank.variables import DEMAND_VARIABLES
 
 SECTION = ("seed: 1\n", "seed: 1\ndemand: {calibration: capacity.json, deployment: fixed, least: 0}\n")
 
@@ -69,3 +70,16 @@ def test_what_does_not_calibrate_is_refused(found, small):
 
 def test_a_file_that_is_not_there_is_named(small):
     assert "there is no file 'capacity.json'" in said(small, SECTION)
+
+
+def test_whose_instances_count_is_carried(found, small):
+    found((1, 100.0, 105.0))
+    changed = (SECTION[0], SECTION[1].replace("least: 0", "scaled: Deployment/shop"))
+    assert small(changed).treatments[0].spec.demand.scaled == "Deployment/shop"
+
+
+@pytest.mark.parametrize("name", DEMAND_VARIABLES)
+def test_variables_of_demand_need_one(small, name):
+    with pytest.raises(DesignError) as caught:
+        small(("seed: 1\n", f"seed: 1\nslo: {{{name}: 1}}\n"))
+    assert any("with `demand`, and there is none" in one.message for one in caught.value.problems)
