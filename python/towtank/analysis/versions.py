@@ -153,6 +153,9 @@ def refuse_incomparable(old: Results, new: Results) -> None:
     if old.path == new.path:
         raise ResultsError(f"{old.path} cannot be compared with itself", hint="name an older result first")
     lines = difference(old.plan, new.plan, leave_out=MAY_DIFFER)
+    profiles = [results.plan.experiment.profile or "none" for results in (old, new)]
+    if lines and profiles[0] != profiles[1]:
+        lines = [f"profile: {profiles[0]} → {profiles[1]}, and what it changes:", *lines]
     if lines:
         shown = "\n".join(f"  {line}" for line in lines)
         raise ResultsError(

@@ -102,6 +102,16 @@ def test_another_design_is_refused_with_the_difference(folders, tmp_path):
         regressions(Results.open(folders[0]), Results.open(folders[0]))
 
 
+def test_another_profile_is_named_with_what_it_changes(folders, tmp_path):
+    other = made(tmp_path / "laptop", duration_s=1.5, blocks=1)
+    plan = json.loads((other / "plan.json").read_text("utf-8"))
+    plan["experiment"]["profile"] = "laptop"
+    (other / "plan.json").write_text(json.dumps(plan), "utf-8")
+    with pytest.raises(ResultsError, match="profile: none → laptop, and what it changes:") as refused:
+        regressions(Results.open(folders[0]), Results.open(other))
+    assert "load" in refused.value.message.partition("laptop")[2]
+
+
 def test_repetitions_and_seed_may_differ_and_one_run_claims_nothing(folders, tmp_path):
     single = regressions(Results.open(folders[0]), Results.open(made(tmp_path / "one", blocks=1, seed=9)))
     assert {claim.verdict for claim in single.claims} == {"undecided"}

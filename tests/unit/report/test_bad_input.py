@@ -17,6 +17,8 @@ from rich.console import Console
 from support.make_results import Step, TreatmentModel, make_results
 from towtank import report
 from towtank.analysis import analyse
+from towtank.cost.price_list import Reserved
+from towtank.cost.spec import CostSpec, PricedDeployment
 from towtank.design.model import Answer
 from towtank.store import Results
 
@@ -228,6 +230,31 @@ def test_engine_versions_are_mixed(tmp_path):
     assert mixed.severity == "serious"
     assert "2 different environments" in mixed.message
     assert "2 different environments" in text
+
+
+def test_a_price_is_missing(tmp_path):
+    """Of `two` no price is known: its cost is no 0, nothing is cheapest or claimed, and the report says whose it is.
+
+    What a price list itself lacks, and currencies that there are not, are refused with the file (tests/unit/cost).
+    """
+    prices = Reserved(
+        prices="nodes", date="2026-01-01", source="made up", currency="EUR", log="free", egress="free",
+        model="reserved", node="0.36/h", fee="free",
+    )  # fmt: skip
+    cost = CostSpec(currency="EUR", deployments={"one": PricedDeployment(prices=prices, nodes=2)})
+    folder = made(tmp_path, answer=Answer(primary=("cost",), baseline="one"))
+    plan = json.loads((folder / "plan.json").read_text("utf-8"))
+    plan["experiment"]["cost"] = cost.model_dump(mode="json")
+    (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
+    found, text = looked_at(folder)
+    one, two = (t.estimates["cost"] for t in found.treatments)
+    assert one.mean == pytest.approx(2 * 2.0 * 0.36 / 3600)
+    assert two.mean is None
+    assert "two has no price" in two.reason
+    [claim] = claims(found)
+    assert (claim.verdict, claim.estimate) == ("undecided", None)
+    assert "two has no price" in text
+    assert "cheapest" not in text.partition("## ")[0]
 
 
 SAYS_NOTHING = {
