@@ -10,18 +10,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towtank.analysis import storage
 from towtank.analysis.resources import NODE_PREFIX
 from towtank.analysis.summaries import RunTables
 from towtank.variables import Unit
 
 NAMED_BY_FILE = ("netdata", "prometheus")
 """Sources whose metrics are chosen in the experiment file; what others observe has figures of its own."""
-STORAGE = ("disk_read_bytes_per_s", "disk_write_bytes_per_s")
 OF_PODS = ("kubelet",)
 """Sources of which storage is shown besides: of pods, added up; what a whole node reads and writes is not theirs."""
-OF_MOUNTS = ("mount_read_bytes_per_s", "mount_write_bytes_per_s")
-"""What agents see of network storage, a figure for each mount: two mounts of one export may share all that they count,
-so that they are never added up; the same mount on several nodes is."""
 COLUMNS = ("treatment_id", "run_id", "t_s", "bin_s", "source", "metric", "value")
 LEAST_BIN_US = 1_000_000
 """These sources seldom have more than a value a second; finer bins would leave every other one empty."""
@@ -54,21 +51,24 @@ def of_run(folder: RunTables) -> pd.DataFrame:
 
 
 def named_samples(samples: pa.Table) -> pd.DataFrame:
-    """Samples of metrics that the experiment file names, and of storage: t_us, source, instance, metric, value."""
+    """Samples of metrics that the experiment file names, and of storage: t_us, source, instance, metric, value.
+
+    Each mount has a figure of its own, in which the same mount on several nodes is added up.
+    """
     if not samples.num_rows:
         return pd.DataFrame({"t_us": np.array([], dtype=np.int64), "source": [], "instance": [], "metric": [],
                              "value": np.array([], dtype=np.float64)})  # fmt: skip
     source, metric, instance = (samples[name].cast(pa.string()) for name in ("source", "metric", "instance"))
     named = pc.is_in(source, value_set=pa.array(NAMED_BY_FILE))
-    storage = pc.and_(
-        pc.is_in(source, value_set=pa.array(OF_PODS)), pc.is_in(metric, value_set=pa.array(STORAGE))
+    disks = pc.and_(
+        pc.is_in(source, value_set=pa.array(OF_PODS)), pc.is_in(metric, value_set=pa.array(storage.DISKS))
     )
     of_pods = pc.invert(pc.starts_with(instance, NODE_PREFIX))
-    mounts = pc.and_(pc.equal(source, "agent"), pc.is_in(metric, value_set=pa.array(OF_MOUNTS)))
-    rows = samples.filter(pc.or_(pc.or_(named, mounts), pc.and_(storage, of_pods)))
+    mounts = pc.and_(pc.equal(source, "agent"), pc.is_in(metric, value_set=pa.array(storage.MOUNTS)))
+    rows = samples.filter(pc.or_(pc.or_(named, mounts), pc.and_(disks, of_pods)))
     words = {name: rows[name].cast(pa.string()).to_pylist() for name in ("source", "instance", "metric")}
     words["source"] = [
-        _mount(i) if m in OF_MOUNTS and s == "agent" else s
+        _mount(i) if m in storage.MOUNTS and s == "agent" else s
         for s, i, m in zip(words["source"], words["instance"], words["metric"], strict=True)
     ]
     return pd.DataFrame({"t_us": rows["t_us"].to_numpy(), **words, "value": rows["value"].to_numpy()})

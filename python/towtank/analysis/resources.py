@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towtank.analysis.model import Quantity
+from towtank.variables import variable
 
 METRICS = ("cpu_cores", "memory_bytes")
 SOURCES = ("process", "kubelet", "metrics-server", "agent")
@@ -62,15 +63,15 @@ def _of_one_source(frame: pd.DataFrame) -> pd.DataFrame:
     there = set(frame["source"])
     chosen = next((source for source in SOURCES if source in there), None)
     mine = frame[frame["source"] == chosen].drop(columns="source")
-    return mine if chosen in (None, "process") else _aligned(mine)
+    return mine if chosen in (None, "process") else aligned(mine)
 
 
-def _aligned(frame: pd.DataFrame) -> pd.DataFrame:
+def aligned(frame: pd.DataFrame) -> pd.DataFrame:
     """Give every instance a sample at every time: each counts since its previous one, so the next one says it.
 
     What is read through others comes when it was measured anew, and that is not the same moment for all.
     """
-    parts = []
+    parts = [frame.iloc[:0]]
     for metric, of_metric in frame.groupby("metric", sort=False):
         times = np.unique(of_metric["t_us"].to_numpy(dtype=np.int64))
         for instance, one in of_metric.groupby("instance", sort=False):
@@ -84,7 +85,12 @@ def _aligned(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cpu_in_window(frame: pd.DataFrame, *, start_us: int, end_us: int) -> Quantity:
-    """Time-weighted mean CPU of all instances together in the window, cores.
+    """Time-weighted mean CPU of all instances together in the window, cores (`mean_in_window`)."""
+    return mean_in_window(frame, "cpu_cores", start_us=start_us, end_us=end_us)
+
+
+def mean_in_window(frame: pd.DataFrame, metric: str, *, start_us: int, end_us: int) -> Quantity:
+    """Time-weighted mean of a rate of all instances together in the window.
 
     Notes
     -----
@@ -92,21 +98,22 @@ def cpu_in_window(frame: pd.DataFrame, *, start_us: int, end_us: int) -> Quantit
     with the window, and the covered time runs from the first to the last such interval of any instance: an
     instance that died counts as 0 from then on.
     """
-    cpu = frame[frame["metric"] == "cpu_cores"].sort_values("t_us")
-    core_us, first, last = 0.0, end_us, start_us
-    for _, one in cpu.groupby("instance", sort=False):
+    rates = frame[frame["metric"] == metric].sort_values("t_us")
+    total, first, last = 0.0, end_us, start_us
+    for _, one in rates.groupby("instance", sort=False):
         t = one["t_us"].to_numpy(dtype=np.int64)
         if t.size == 1:  # nothing says since when; the sample stands for its moment only
             continue
         begin, end = np.maximum(t[:-1], start_us), np.minimum(t[1:], end_us)
         overlap = np.maximum(end - begin, 0)
         if overlap.any():
-            core_us += float(np.dot(one["value"].to_numpy(dtype=float)[1:], overlap))
+            total += float(np.dot(one["value"].to_numpy(dtype=float)[1:], overlap))
             inside = overlap > 0
             first, last = min(first, int(begin[inside][0])), max(last, int(end[inside][-1]))
     if last <= first:
-        return Quantity(None, reason="no CPU samples of the deployment in the measured window")
-    return Quantity(core_us / (last - first))
+        what = "CPU" if metric == "cpu_cores" else variable(metric).title
+        return Quantity(None, reason=f"no {what} samples of the deployment in the measured window")
+    return Quantity(total / (last - first))
 
 
 def memory_in_window(frame: pd.DataFrame, *, start_us: int, end_us: int) -> Quantity:

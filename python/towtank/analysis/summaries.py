@@ -18,6 +18,8 @@ from towtank.analysis.pods import VARIABLES as OF_PODS
 from towtank.analysis.pods import Pods, pod_values, read_pods
 from towtank.analysis.requested import Requested, read_requested
 from towtank.analysis.resources import cpu_in_window, deployment_samples, memory_in_window, node_samples
+from towtank.analysis.storage import VARIABLES as OF_STORAGE
+from towtank.analysis.storage import storage_values
 from towtank.analysis.tables import LatencyCounts, Totals
 from towtank.analysis.usage import run_usage
 from towtank.store.run_record import RunRecord, Window
@@ -135,6 +137,8 @@ def summarise_run(
     if any(name in OF_PODS for name in names):
         rises_us = [round(rise_s / MICROSECOND_S) for rise_s in rises_s]
         values |= pod_values(observed.pods, record.window, rises_us)
+    if any(name in OF_STORAGE for name in names):
+        values |= storage_values(folder.samples(), record.window)
     parts = _Parts(latency, counts, totals, record.window)
     values |= {name: parts.value(name, limit_s=limit_s) for name in names if name not in values}
     values |= {
