@@ -6,6 +6,7 @@ SHELL := /bin/bash
 VENV   := .venv
 PY     := $(VENV)/bin/python
 ENGINE := target/release/towtank-engine
+STATIC_ENGINE = target/$(shell rustc -vV | sed -n 's/^host: //p')/release/towtank-engine
 PYTEST := $(PY) -m pytest
 # Tests that measure nothing share the machine, two at a time; the others are marked `alone` (tests/conftest.py).
 BESIDE := -n 2 --dist worksteal
@@ -28,6 +29,11 @@ setup: $(VENV)/.ready $(ENGINE) ## the virtual environment and the release engin
 .PHONY: system-packages
 system-packages: ## Debian packages that tests and benchmarks use (root only; otherwise says what is missing)
 	tools/system-packages.sh test bench
+
+.PHONY: engine-image
+engine-image: setup ## the load engine, static, as an image for clusters: dist/towtank-engine_TAG.tar (TAG=dev)
+	tools/setup.sh static-engine
+	$(PY) -m testbed pack-engine $(STATIC_ENGINE) dist --tag $(or $(TAG),dev)
 
 # --- the two commands -----------------------------------------------------------------------------------
 
@@ -70,6 +76,9 @@ test-slow: setup ## what is too slow for `make test` (≤ 15 min)
 test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 20 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
 	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build
+	tools/system-packages.sh images
+	tools/peers.sh helm kustomize
+	tools/setup.sh static-engine
 	timeout 1200 $(PYTEST) tests/cluster -m "cluster"
 
 test-all: test test-stat test-kill test-slow test-cluster ## every tier

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the peers that `make bench-peers` measures beside the engine, from package registries only, each version pinned:
 #   Debian      wrk, hey, h2load (nghttp2-client), nginx (as root; otherwise it says what is missing)
-#   Go modules  k6, vegeta, toxiproxy-server (faults on edges)          crates  oha          PyPI  locust, in a virtual environment of its own
+#   Go modules  k6, vegeta          crates  oha          PyPI  locust, in a virtual environment of its own
+# Programs that tests use come the same way, from Go modules: toxiproxy-server (faults on edges), helm, kustomize.
 # They go to .peers/ (git-ignored; TOWTANK_PEERS names another folder) and are not installed twice. What cannot be had is said
 # and left out of the benchmarks; that is not a failure. wrk2 is in none of these registries, so it is not measured.
 # With names (`tools/peers.sh k6 locust`) only these are installed.
@@ -12,6 +13,8 @@ PEERS="$(realpath -m "${TOWTANK_PEERS:-$ROOT/.peers}")"
 TOXIPROXY_VERSION="${TOXIPROXY_VERSION:-v2.12.0}"
 K6_VERSION="${K6_VERSION:-v2.2.0}"
 VEGETA_VERSION="${VEGETA_VERSION:-v12.13.0}"
+HELM_VERSION="${HELM_VERSION:-v3.19.0}"
+KUSTOMIZE_VERSION="${KUSTOMIZE_VERSION:-v5.7.1}"
 OHA_VERSION="${OHA_VERSION:-1.16.0}"
 LOCUST_VERSION="${LOCUST_VERSION:-2.47.0}"
 JOBS="${PEERS_JOBS:-2}"
@@ -63,4 +66,6 @@ once locust "$LOCUST_VERSION" from_pypi locust "$LOCUST_VERSION"
 once vegeta "$VEGETA_VERSION" from_go vegeta "github.com/tsenart/vegeta/v12@$VEGETA_VERSION"
 once k6 "$K6_VERSION" from_go k6 "go.k6.io/k6/v2@$K6_VERSION"
 once toxiproxy-server "$TOXIPROXY_VERSION" from_go toxiproxy-server "github.com/Shopify/toxiproxy/v2@$TOXIPROXY_VERSION" ./cmd/server
+once helm "$HELM_VERSION" from_go helm "helm.sh/helm/v3@$HELM_VERSION" ./cmd/helm
+once kustomize "$KUSTOMIZE_VERSION" from_go kustomize "sigs.k8s.io/kustomize/kustomize/v5@$KUSTOMIZE_VERSION"
 once oha "$OHA_VERSION" from_crates oha "$OHA_VERSION"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv (pinned, hashed dependencies) or the release engine. Says in one line what is missing, and every step with its
+# Makes .venv (pinned, hashed dependencies), the release engine, or a static one for images. Says in one line what is missing, and every step with its
 # progress.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,10 +46,23 @@ make_engine() {
   touch target/release/towtank-engine
 }
 
+# For images that hold nothing else. An explicit target keeps the flag from build scripts and procedural macros, and this
+# build apart from the ordinary one.
+make_static_engine() {
+  command -v cargo >/dev/null 2>&1 || need "cargo (stable Rust ≥ $(rust_version)) is needed to build the load engine"
+  local target
+  target=$(rustc -vV | sed -n 's/^host: //p')
+  [[ "$target" == *-linux-gnu ]] || need "a static engine is built on Linux with glibc, and this is $target"
+  RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" shown "the load engine without libraries (a few minutes the first time)" \
+    cargo build --release --locked -p towtank-engine --target "$target"
+  touch "target/$target/release/towtank-engine"
+}
+
 rust_version() { sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml; }
 
 case "${1:-}" in
   venv) make_venv ;;
   engine) make_engine ;;
-  *) need "usage: tools/setup.sh venv | engine" ;;
+  static-engine) make_static_engine ;;
+  *) need "usage: tools/setup.sh venv | engine | static-engine" ;;
 esac

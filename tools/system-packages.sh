@@ -7,19 +7,20 @@ set -euo pipefail
 declare -A PACKAGE=([chromium]=chromium [pdflatex]=texlive-latex-recommended [nginx]=nginx-light [wrk]=wrk [hey]=hey [h2load]=nghttp2-client [nghttpd]=nghttp2-server
   [prometheus]=prometheus [netdata]=netdata-core [sshd]=openssh-server [ssh]=openssh-client
   [containerd]=containerd [runc]=runc [etcd]=etcd-server [docker-registry]=docker-registry [iptables]=iptables
-  [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl)
-declare -A FOR=([chromium]="the report's browser tests" [pdflatex]="the test that compiles a paper's tables and figures" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers")
+  [buildah]=buildah [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl)
+declare -A FOR=([chromium]="the report's browser tests" [pdflatex]="the test that compiles a paper's tables and figures" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [buildah]="the test of engine/Dockerfile.prebuilt" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers")
 
 wanted=()
 for group in "${@:-test}"; do
   case "$group" in
     test) wanted+=(chromium pdflatex nginx nghttpd prometheus netdata ssh sshd) ;;
+    images) wanted+=(buildah) ;;
     bench) wanted+=(nginx wrk hey h2load) ;;
     testbed)
       testbed=(containerd runc etcd docker-registry iptables /usr/lib/cni/ptp ip openssl)
       wanted+=("${testbed[@]}")
       for program in "${testbed[@]}"; do FOR[$program]="the Kubernetes testbed"; done ;;
-    *) echo "usage: tools/system-packages.sh [test] [bench] [testbed]" >&2; exit 2 ;;
+    *) echo "usage: tools/system-packages.sh [test] [images] [bench] [testbed]" >&2; exit 2 ;;
   esac
 done
 

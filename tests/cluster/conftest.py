@@ -19,6 +19,7 @@ from testbed.settings import REGISTRY, Folders
 
 from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 from support.cluster_app import SUPPORT
+from support.static_engine import static_engine
 from towtank.load import find_engine
 from towtank.platforms import edge_proxy
 from towtank.platforms.base import DeployContext
@@ -52,8 +53,8 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 
 @pytest.fixture(scope="session")
 def pushed_engine(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The engine of this checkout, where the testbed's registry has it."""
-    recipe = closure.load_engine(find_engine(), secrets.token_hex(4))
+    """The engine of this checkout, static where that is built, where the testbed's registry has it."""
+    recipe = closure.load_engine(static_engine() or find_engine(), secrets.token_hex(4))
     images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
     return f"{REGISTRY}/{recipe.name}"
 
