@@ -1,9 +1,7 @@
 //! `towtank-engine disturb`.
-use super::guard::print_line;
-use super::{EXIT_FAILED, EXIT_OK};
+use super::remote::{ended, say_where};
 use crate::disturb::serve;
 use crate::remote::handshake::Token;
-use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -31,16 +29,8 @@ pub fn main(args: &Args) -> ExitCode {
             for problem in left {
                 eprintln!("towtank-engine disturb: what another one has left could not be undone: {problem}");
             }
-            let about =
-                json!({"event": "listening", "address": address.to_string(), "pid": std::process::id()});
-            print_line(&about);
+            say_where(address);
         })
     });
-    match served {
-        Ok(()) => ExitCode::from(EXIT_OK),
-        Err(message) => {
-            eprintln!("towtank-engine disturb: {message}");
-            ExitCode::from(EXIT_FAILED)
-        }
-    }
+    ended("disturb", served)
 }

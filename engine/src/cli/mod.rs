@@ -4,6 +4,7 @@ pub mod check;
 pub mod compact;
 pub mod disturb;
 pub mod guard;
+pub mod remote;
 pub mod run;
 pub mod serve;
 pub mod sweep;
