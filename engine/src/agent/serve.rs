@@ -6,7 +6,7 @@ use super::number::{Meter, Number, Shown, Values};
 use super::ring::Ring;
 use super::{ceph, host, nfs, session};
 use crate::build_info;
-use crate::remote::door::{Door, spawn};
+use crate::remote::door::{Door, at_most, spawn};
 use crate::remote::handshake::{self, Token};
 use crate::remote::pipe::Pipe;
 use crate::transport::reactor::monotonic_ns;
@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Whoever asks does so more often than this; longer silence means that it has gone.
@@ -49,7 +49,6 @@ struct Agent {
     unwatched: String,
     /// It was started anew when this is another.
     life: String,
-    connections: AtomicUsize,
 }
 
 /// Answers whoever connects to this address and has the token, until a signal ends it.
@@ -64,14 +63,11 @@ pub fn over_tcp(
     let agent = Agent::begin(terms)?;
     listening(bound);
     let answering = Arc::clone(&agent);
-    door.serve(move |mut stream, proof| {
-        if answering.connections.fetch_add(1, Ordering::AcqRel) < MOST_CONNECTIONS {
-            let silence = SILENCE.max(answering.terms.interval * SILENT_INTERVALS);
-            let _ = stream.set_read_timeout(Some(silence));
-            let _ = session::answer(&mut stream, &answering.welcome(proof), &answering.ring);
-        }
-        answering.connections.fetch_sub(1, Ordering::AcqRel);
-    })?;
+    door.serve(at_most(MOST_CONNECTIONS, move |mut stream, proof| {
+        let silence = SILENCE.max(answering.terms.interval * SILENT_INTERVALS);
+        let _ = stream.set_read_timeout(Some(silence));
+        let _ = session::answer(&mut stream, &answering.welcome(proof), &answering.ring);
+    }))?;
     agent.read_on()
 }
 
@@ -97,14 +93,7 @@ impl Agent {
             Some(Ok(_)) => String::new(),
         };
         let life = format!("{}-{}", std::process::id(), monotonic_ns());
-        let agent = Arc::new(Self {
-            ring: Ring::default(),
-            terms,
-            layout,
-            unwatched,
-            life,
-            connections: AtomicUsize::new(0),
-        });
+        let agent = Arc::new(Self { ring: Ring::default(), terms, layout, unwatched, life });
         if let Some(Ok(watch)) = watch {
             let telling = Arc::clone(&agent);
             spawn("containers", move || telling.tell(watch))?;

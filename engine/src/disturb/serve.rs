@@ -3,14 +3,13 @@ use super::find;
 use super::held::HeldAll;
 use super::journal::Journal;
 use super::session;
-use crate::remote::door::Door;
+use crate::remote::door::{Door, at_most};
 use crate::remote::handshake::Token;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Connections at once; each is one fault at most.
 const MOST_CONNECTIONS: usize = 256;
@@ -31,13 +30,8 @@ pub fn over_tcp(
     let (door, bound) = Door::open(address, token)?;
     listening(bound, &left);
     let held = Arc::new(HeldAll::new(journal));
-    let (holding, connections) = (Arc::clone(&held), AtomicUsize::new(0));
-    door.serve(move |stream, proof| {
-        if connections.fetch_add(1, Ordering::AcqRel) < MOST_CONNECTIONS {
-            session::run(&holding, stream, proof);
-        }
-        connections.fetch_sub(1, Ordering::AcqRel);
-    })?;
+    let holding = Arc::clone(&held);
+    door.serve(at_most(MOST_CONNECTIONS, move |stream, proof| session::run(&holding, stream, proof)))?;
     signals.forever().next();
     let not_undone = held.end();
     if not_undone.is_empty() { Ok(()) } else { Err(not_undone.join("; ")) }

@@ -68,6 +68,20 @@ impl Door {
     }
 }
 
+/// Bounds how many of those who were let in are talked to at once: one more is closed.
+pub fn at_most(
+    most: usize,
+    admitted: impl Fn(TcpStream, &str) + Send + Sync + 'static,
+) -> impl Fn(TcpStream, &str) + Send + Sync + 'static {
+    let connections = AtomicUsize::new(0);
+    move |stream, proof| {
+        if connections.fetch_add(1, Ordering::AcqRel) < most {
+            admitted(stream, proof);
+        }
+        connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Starts a thread that nobody waits for.
 pub fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let thread = std::thread::Builder::new().name(name.into()).spawn(life);
