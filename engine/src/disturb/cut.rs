@@ -67,7 +67,7 @@ fn cut(network: &Netlink, links: &[Link]) -> Result<Vec<String>, String> {
 }
 
 fn mend(network: &Netlink, links: &[Link]) -> Result<(), String> {
-    links.iter().try_for_each(|link| network.mend(link).map(drop))
+    links.iter().try_for_each(|link| network.mend(link))
 }
 
 fn named(network: &Netlink, names: &[String]) -> Result<Vec<Link>, String> {

@@ -108,21 +108,21 @@ impl Netlink {
         Ok(())
     }
 
-    /// Undoes [`Netlink::cut`]; whether there was anything to undo.
-    pub fn mend(&self, link: &Link) -> Result<bool, String> {
+    /// Undoes [`Netlink::cut`]; what is not ours stays.
+    pub fn mend(&self, link: &Link) -> Result<(), String> {
         let mut ours = false;
         for direction in DIRECTIONS {
-            match self.ask(DELETE_FILTER, REQUEST | ACK, &traffic(link, 0, direction)) {
+            match self.ask(DELETE_FILTER, REQUEST | ACK, &traffic(link, direction)) {
                 Ok(_) => ours = true,
                 Err(Errno::NOENT | Errno::INVAL | Errno::NODEV) => {}
                 Err(error) => return Err(said(&format!("interface {}: a filter", link.name), error)),
             }
         }
         if !ours {
-            return Ok(false);
+            return Ok(());
         }
         self.ask(DELETE_QDISC, REQUEST | ACK, &clsact(link))
-            .map(|_| true)
+            .map(drop)
             .map_err(|e| said(&format!("interface {}: clsact", link.name), e))
     }
 
@@ -186,7 +186,7 @@ fn clsact(link: &Link) -> Vec<u8> {
 }
 
 fn filter(link: &Link, direction: u32) -> Vec<u8> {
-    let mut body = traffic(link, 0, direction);
+    let mut body = traffic(link, direction);
     let mut options = Vec::new();
     attribute(&mut options, BPF_LENGTH, &1_u16.to_ne_bytes());
     attribute(&mut options, BPF_PROGRAM, &DROP);
@@ -196,9 +196,9 @@ fn filter(link: &Link, direction: u32) -> Vec<u8> {
     body
 }
 
-/// About our filters of an interface.
-fn traffic(link: &Link, handle: u32, parent: u32) -> Vec<u8> {
-    traffic_message(link, handle, parent, (PRIORITY << 16) | u32::from(ALL_PROTOCOLS.to_be()))
+/// About our filters of an interface, whatever handles they were given.
+fn traffic(link: &Link, direction: u32) -> Vec<u8> {
+    traffic_message(link, 0, direction, (PRIORITY << 16) | u32::from(ALL_PROTOCOLS.to_be()))
 }
 
 /// `struct tcmsg`.
