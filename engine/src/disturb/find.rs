@@ -20,8 +20,7 @@ pub fn see_machine_as(pid: i32) {
 
 /// Every living process of these containers.
 pub fn processes(containers: &[Id]) -> Vec<Stat> {
-    let is_in = |groups: &str| containers.iter().any(|id| groups.contains(id.text()));
-    with_groups(is_in)
+    with_groups(of_one_of(containers))
 }
 
 /// Every living process of a pod, in whichever container.
@@ -43,7 +42,11 @@ fn is_in_group(pid: i32, is_in: impl Fn(&str) -> bool) -> bool {
 
 /// Whether a process is in one of these containers, now.
 pub fn is_process_of(pid: i32, containers: &[Id]) -> bool {
-    is_in_group(pid, |groups| containers.iter().any(|id| groups.contains(id.text())))
+    is_in_group(pid, of_one_of(containers))
+}
+
+fn of_one_of(containers: &[Id]) -> impl Fn(&str) -> bool {
+    move |groups| containers.iter().any(|id| groups.contains(id.text()))
 }
 
 /// One living process of these containers.
