@@ -33,7 +33,7 @@ struct Answer<T> {
 
 /// Says who it is, and answers until the other side ends the connection, or does not speak as agreed.
 pub fn answer(stream: &mut (impl Read + Write), welcome: &Value, ring: &Ring) -> Result<(), FrameError> {
-    frame::write_message(stream, welcome.to_string().as_bytes())?;
+    frame::say(stream, welcome)?;
     loop {
         let received = frame::read(stream, MESSAGE_BYTES);
         let received_ns = monotonic_ns();

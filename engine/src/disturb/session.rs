@@ -4,7 +4,7 @@ use super::held::{Held, HeldAll};
 use super::orders::{Fault, Order};
 use crate::build_info;
 use crate::remote::frame::{self, Frame, FrameError, GREETING_BYTES};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub fn run(held: &HeldAll, mut stream: TcpStream, proof: &str) {
         "event": "welcome", "proof": proof, "engine": build_info::VERSION, "pid": std::process::id(),
         "host": rustix::system::uname().nodename().to_string_lossy(),
     });
-    if watch_the_other_end(&stream).is_err() || say(&mut stream, &welcome).is_err() {
+    if watch_the_other_end(&stream).is_err() || frame::say(&mut stream, &welcome).is_err() {
         return;
     }
     let (fault, until) = match next(&mut stream, ORDER_WITHIN) {
@@ -42,12 +42,12 @@ fn hold(held: &Held, fault: &Fault, until: Instant, stream: &mut TcpStream) {
     let alone = held.cuts_us_off();
     if alone {
         // Nothing could be said afterwards.
-        let _ = say(stream, &json!({"event": "began", "facts": {}}));
+        let _ = frame::say(stream, &json!({"event": "began", "facts": {}}));
         std::thread::sleep(ARRIVES_WITHIN);
     }
     match held.begin(fault) {
         Ok(facts) if !alone => {
-            let _ = say(stream, &json!({"event": "began", "facts": facts}));
+            let _ = frame::say(stream, &json!({"event": "began", "facts": facts}));
         }
         Ok(_) => {}
         Err(message) => return refuse(stream, &message),
@@ -55,7 +55,7 @@ fn hold(held: &Held, fault: &Fault, until: Instant, stream: &mut TcpStream) {
     let why = wait(stream, until, alone);
     match held.undo() {
         Ok(()) => {
-            let _ = say(stream, &json!({"event": "undone", "why": why}));
+            let _ = frame::say(stream, &json!({"event": "undone", "why": why}));
         }
         Err(message) => refuse(stream, &message),
     }
@@ -112,9 +112,5 @@ fn watch_the_other_end(stream: &TcpStream) -> rustix::io::Result<()> {
 }
 
 fn refuse(stream: &mut TcpStream, message: &str) {
-    let _ = say(stream, &json!({"event": "refused", "message": message}));
-}
-
-fn say(stream: &mut TcpStream, message: &Value) -> std::io::Result<()> {
-    frame::write_message(stream, message.to_string().as_bytes())
+    let _ = frame::say(stream, &json!({"event": "refused", "message": message}));
 }

@@ -1,4 +1,5 @@
 //! What goes over the connection: messages (JSON) and pieces of files, each behind its kind and its length.
+use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 
 /// Of a message.
@@ -79,6 +80,11 @@ fn fill(from: &mut impl Read, buffer: &mut [u8], ended: FrameError) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Sends a message that is not written out yet.
+pub fn say(to: &mut impl Write, message: &Value) -> io::Result<()> {
+    write_message(to, message.to_string().as_bytes())
 }
 
 /// Sends a message.

@@ -5,7 +5,7 @@
 use super::frame::{self, Frame, FrameError, GREETING_BYTES};
 use ring::hmac;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -100,7 +100,8 @@ pub enum Refused {
 /// Lets in whoever has the token; gives the proof that we have it, too. Without a token the connection itself is trusted.
 pub fn greet(stream: &mut (impl Read + Write), token: Option<&Token>) -> Result<String, Refused> {
     let worker = nonce().map_err(FrameError::Io)?;
-    say(stream, &json!({"event": "hello", "protocol": PROTOCOL, "nonce": worker}))?;
+    let hello = json!({"event": "hello", "protocol": PROTOCOL, "nonce": worker});
+    frame::say(stream, &hello).map_err(FrameError::Io)?;
     let heard = frame::read(stream, GREETING_BYTES);
     let frame = heard.map_err(|error| tell(stream, error))?;
     check(frame, worker, token).map_err(|message| told(stream, message))
@@ -115,9 +116,9 @@ fn tell(stream: &mut impl Write, error: FrameError) -> Refused {
 }
 
 fn told(stream: &mut impl Write, message: String) -> Refused {
-    match say(stream, &json!({"event": "refused", "message": message})) {
+    match frame::say(stream, &json!({"event": "refused", "message": message})) {
         Ok(()) => Refused::Told(message),
-        Err(error) => error.into(),
+        Err(error) => FrameError::Io(error).into(),
     }
 }
 
@@ -136,10 +137,6 @@ fn check(frame: Frame, worker: String, token: Option<&Token>) -> Result<String, 
         return Err("wrong token".into());
     }
     Ok(token.proof(Who::Worker, &nonces))
-}
-
-fn say(stream: &mut impl Write, message: &Value) -> Result<(), FrameError> {
-    Ok(frame::write_message(stream, message.to_string().as_bytes())?)
 }
 
 fn nonce() -> std::io::Result<String> {

@@ -101,7 +101,7 @@ impl Server {
         if self.taken.swap(true, Ordering::AcqRel) {
             let busy =
                 json!({"event": "refused", "message": "another connection gives orders to this worker"});
-            let _ = frame::write_message(&mut stream, busy.to_string().as_bytes());
+            let _ = frame::say(&mut stream, &busy);
             return;
         }
         let clones =

@@ -111,7 +111,7 @@ impl Orders {
     }
 
     pub fn say(&mut self, message: &Value) {
-        frame::write_message(&mut self.0, message.to_string().as_bytes()).unwrap();
+        frame::say(&mut self.0, message).unwrap();
     }
 
     /// The next message.
