@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from towtank.clock import RunClock
-from towtank.telemetry.base import Gap, Sample
+from towtank.telemetry.base import Gap, ObserveContext, Sample
 from towtank.telemetry.cluster import NODE
 from towtank.telemetry.http.clock import KeptRelation
 from towtank.telemetry.reading import GAP_INTERVALS, GAP_SLACK_S
@@ -99,13 +99,13 @@ class Readings:
                 ],
             )
 
-    def gaps(self, clock: RunClock, source: str, begun_ns: int, ended_ns: int) -> list[Gap]:
+    def gaps(self, context: ObserveContext, source: str, begun_ns: int, ended_ns: int) -> list[Gap]:
         """Times without a reading, longer than an interval and a half, in which its machine was not away."""
         slack_ns = round((GAP_INTERVALS * self._interval_s + GAP_SLACK_S) * 1e9)
         read = sorted(one.clock.relation.here_ns(one.there_ns) for one in self._kept)
         moments = [begun_ns, *(t_ns for t_ns in read if begun_ns < t_ns < ended_ns), ended_ns]
         return [
-            clock_gap(clock, source, begin, end, f"{NODE}{self.name}: {self._reason(before, after)}")
+            context.gap(source, begin, end, f"{NODE}{self.name}: {self._reason(before, after)}")
             for before, after in itertools.pairwise(moments)
             if after - before > slack_ns
             for begin, end in self._not_away(before, after)
@@ -132,11 +132,6 @@ class Readings:
 def instance_of(name: str, part: str) -> str:
     """A machine, or a part of it: ``node/NAME``, ``node/NAME:eth0``, ``node/NAME:/mnt``."""
     return f"{NODE}{name}:{part}" if part else f"{NODE}{name}"
-
-
-def clock_gap(clock: RunClock, source: str, from_ns: int, to_ns: int, reason: str) -> Gap:
-    """A gap between two moments of our clock."""
-    return Gap(source, clock.at_us(from_ns), clock.at_us(to_ns), reason)
 
 
 def together(gaps: Iterable[Gap]) -> list[Gap]:

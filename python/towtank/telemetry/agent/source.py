@@ -278,7 +278,7 @@ class AgentSource:
         self._gaps = together(
             gap
             for name, one in self._readings.items()
-            for gap in one.gaps(context.clock, self.name, self._since_ns[name], ended_ns)
+            for gap in one.gaps(context, self.name, self._since_ns[name], ended_ns)
         )
         self._facts |= self._told()
 

@@ -10,7 +10,7 @@ from towtank.clock import RunClock
 from towtank.clock_relation import OffsetBounds
 from towtank.telemetry.agent import readings
 from towtank.telemetry.agent.readings import Readings, in_order
-from towtank.telemetry.base import Sample
+from towtank.telemetry.base import ObserveContext, Sample
 from towtank.telemetry.http.clock import KeptRelation
 
 S = 1_000_000_000
@@ -27,7 +27,10 @@ def read_at(name: str, *seconds: float) -> Readings:
 
 
 def silences(made: Readings, ended_s: float) -> list[tuple[float, float]]:
-    return [(gap.from_us / 1e6, gap.to_us / 1e6) for gap in made.gaps(CLOCK, "agent", 0, round(ended_s * S))]
+    context = ObserveContext(CLOCK, 1.0, [])
+    return [
+        (gap.from_us / 1e6, gap.to_us / 1e6) for gap in made.gaps(context, "agent", 0, round(ended_s * S))
+    ]
 
 
 def test_samples_are_in_order_and_made_one_reading_at_a_time(monkeypatch: pytest.MonkeyPatch):
