@@ -228,10 +228,8 @@ class Agent:
             "name": self.name,
             "containers": self.welcome.get("containers"),
         }
-        if self.clocks and self.clocks[-1].relation.last is not None:
-            relation = self.clocks[-1].relation
-            known = relation.facts()
-            known.pop("ahead_s", None)
-            last = relation.last
-            facts["clock"] = {"offset_s": round((last.middle_ns if last else 0) / NS_PER_S, 6), **known}
+        if self.clocks and (last := self.clocks[-1].relation.last) is not None:
+            known = self.clocks[-1].relation.facts()
+            del known["ahead_s"]  # its clock tells no time of day
+            facts["clock"] = {"offset_s": round(last.middle_ns / NS_PER_S, 6), **known}
         return facts
