@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -65,7 +65,6 @@ class Containers:
         self._waiting: deque[Seen] = deque(maxlen=_MOST_WAITING)
         self._known: dict[str, _Known] = {}
         self._differ = False
-        self.told = 0
 
     def saw(self, seen: Seen) -> None:
         """An agent saw a change."""
@@ -88,7 +87,6 @@ class Containers:
             if known is not None and known.node == seen.node:
                 self._waiting.remove(seen)
                 found += self._told(seen, known)
-        self.told += len(found)
         return found
 
     def _told(self, seen: Seen, known: _Known) -> Iterator[Event]:
@@ -134,7 +132,8 @@ def _off_s(seen: Seen, object_time: str) -> float:
     slack_s = _OBJECT_TIME_S + seen.uncertainty_ns / 1e9
     if wall_s < said_s - slack_s:
         return wall_s - said_s
-    return max(0.0, wall_s - said_s - _OBJECT_TIME_S) if wall_s > said_s + _OBJECT_TIME_S + slack_s else 0.0
+    late_s = wall_s - said_s - _OBJECT_TIME_S
+    return late_s if late_s > slack_s else 0.0
 
 
 def _containers(pod: Json) -> dict[str, _Known]:
@@ -143,9 +142,12 @@ def _containers(pod: Json) -> dict[str, _Known]:
     found: dict[str, _Known] = {}
     main = pods.main_containers(pod)
     for one in pods.containers(pod):
-        states: Sequence[Json] = [one.get("state") or {}, one.get("lastState") or {}]
-        running = [state.get(word) or {} for state in states for word in ("running", "terminated")]
-        for about in [{"containerID": one.get("containerID"), **(running[0] or running[1])}, running[3]]:
+        state, before = one.get("state") or {}, one.get("lastState") or {}
+        now = {
+            "containerID": one.get("containerID"),
+            **(state.get("running") or state.get("terminated") or {}),
+        }
+        for about in (now, before.get("terminated") or {}):
             plain = str(about.get("containerID") or "").rpartition("//")[2]
             if plain:
                 found.setdefault(
