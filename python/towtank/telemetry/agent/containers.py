@@ -81,12 +81,14 @@ class Containers:
         for pod in living:
             self._known.update(_containers(pod))
         found: list[Event] = []
-        for seen in list(self._waiting):
+        waiting, self._waiting = self._waiting, deque(maxlen=_MOST_WAITING)
+        for seen in waiting:
             known = self._known.get(seen.container)
             # Nodes of one machine see each other's groups.
             if known is not None and known.node == seen.node:
-                self._waiting.remove(seen)
                 found += self._told(seen, known)
+            else:
+                self._waiting.append(seen)
         return found
 
     def _told(self, seen: Seen, known: _Known) -> Iterator[Event]:
