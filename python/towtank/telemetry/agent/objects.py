@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from towtank.platforms.kubernetes import helper_objects
+from towtank.platforms.kubernetes.ownership import PREFIX
 from towtank.telemetry.agent.options import AgentOptions
 
 NAME = "towtank-agent"
 PORT = 7418
-ROLE = {"towtank.dev/role": "agent"}
+ROLE = {f"{PREFIX}/role": "agent"}
 NAMESPACE_LABELS = {"pod-security.kubernetes.io/enforce": "privileged"}
 """Folders of the host are not for pods of a namespace that says nothing, where a cluster is strict."""
 MEMORY_LIMIT = "64Mi"
