@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,20 +11,13 @@ from typing import Any
 import pytest
 
 from support.fake_cluster import FakeCluster, FakeServer, Json, meta, waiting_status
+from support.waiting import eventually
 from towtank.errors import TelemetryError
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.kubernetes.workloads import workload_of
 from towtank.telemetry.base import Event, ObserveContext
 from towtank.telemetry.kubernetes import KubernetesSource
-
-
-def eventually(holds: Callable[[], Any], within_s: float = 10.0) -> Any:
-    until = time.monotonic() + within_s
-    while not (found := holds()):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return found
 
 
 def values(source: KubernetesSource, instance: str) -> dict[str, float]:

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from support.fake_cluster import FakeCluster, Json, meta
+from support.waiting import eventually
 from towtank.platforms.kubernetes import node_journal
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.telemetry.base import Event, ObserveContext
 from towtank.telemetry.kubernetes import KubernetesSource
-
-
-def eventually(holds: Callable[[], Any], within_s: float = 10.0) -> Any:
-    until = time.monotonic() + within_s
-    while not (found := holds()):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return found
 
 
 def node(name: str, *, ready: bool = False) -> Json:
