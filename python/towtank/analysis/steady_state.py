@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from towtank.analysis import sentences
 from towtank.analysis.logs import VARIABLES as OF_LOGS
 from towtank.analysis.model import Finding
 from towtank.analysis.selection import counting_attempts
@@ -130,7 +131,7 @@ def steady_findings(
         "steady_state",
         "warning" if failed > FAILED_MORE else "info",
         f"Measured windows begin at {found.start_us / 1e6:g} s, because p95 is steady only then by MSER-5 ({told}): "
-        f"{outside[0]:,} requests, {share:.1%} of those due in the declared windows, are in no number. "
+        f"{outside[0]:,} requests, {sentences.percent(share)} of those due in the declared windows, are in no number. "
         f"{_failures(outside)} of them failed, against {_failures(inside)} of the rest.",
         "What fails while a system starts is not in the numbers; leave `steady_state` out if that is the question. "
         f"Declare `warmup: {found.start_us / 1e6:g}s` to have it without looking at the data.",
@@ -216,4 +217,4 @@ def _counted(folders: Sequence[RunFolder], start_us: int) -> tuple[tuple[int, in
 
 
 def _failures(counted: tuple[int, int]) -> str:
-    return f"{counted[1] / max(counted[0], 1):.2%}"
+    return sentences.percent(counted[1] / max(counted[0], 1))
