@@ -16,13 +16,13 @@ import pytest
 from support import small_study as study
 from support.cluster_app import SUPPORT, config_for, deployed, wait_for
 from towtank.errors import PlatformError
-from towtank.platforms.base import LOAD, DeployContext, Edge, EdgeTrouble
+from towtank.platforms.base import LOAD, DeployContext, Edge, EdgeTrouble, FaultMissed
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.store import Results
 
 pytestmark = pytest.mark.cluster
 
-OUTER, INNER = Edge(LOAD, "front"), Edge("front", "app")
+OUTER, INNER, UNUSED = Edge(LOAD, "front"), Edge("front", "app"), Edge("app", "front")
 STUDY = """\
 experiment: pod-edge
 question: What does a slow answer of the only service cost?
@@ -50,6 +50,7 @@ workloads:
 faults:
   - {{kind: drop, when: "${{{{ fault == 'drop' }}}}", at: 4s, for: {lasts}}}
   - {{kind: delay, when: "${{{{ fault == 'delay' }}}}", at: 4s, for: {lasts}, delay: 300ms}}
+reset: none
 settle: {{timeout: 60s, until: {{replicas: baseline}}}}
 """
 
@@ -65,7 +66,7 @@ def deployment(
         targets={"app": "app", "front": "front"},
         edge_proxy={"image": toxiproxy_image, "engine": engine_image},
     )
-    with deployed(config, replace(context, edges=(OUTER, INNER))) as made:
+    with deployed(config, replace(context, edges=(OUTER, INNER, UNUSED))) as made:
         yield made
 
 
@@ -105,6 +106,9 @@ def test_calls_go_wrong_on_one_edge_and_come_through_again(
             undo()
             assert seconds(met) < 20, kind
     the_deadline_undoes_it(deployment, by_name)
+    undo = deployment.disturb_whole_edge(UNUSED, EdgeTrouble("drop"), lasts_s=60)
+    with pytest.raises(FaultMissed, match="no call from app to front went through the proxy"):
+        undo()
     assert deployment.events() == []
     the_proxy_is_missed(deployment, cluster)
 

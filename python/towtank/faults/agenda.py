@@ -20,6 +20,7 @@ from towtank.faults.edges import edge_of
 from towtank.faults.model import ALL, ONE, RANDOM, Fault
 from towtank.platforms.base import (
     Deployment,
+    FaultMissed,
     HasDataFolder,
     HasVictims,
     HasWholeEdges,
@@ -175,8 +176,11 @@ class Agenda:
         undo, stroke.undo = stroke.undo, None
         if undo is None:
             return
+        missed = ""
         try:
             undo()
+        except FaultMissed as error:
+            missed = error.message
         except Exception as error:  # noqa: BLE001 - as above; what else is on must be undone
             self._fail(stroke, f"{stroke.fault.kind} could not be undone: {_why(error)}")
             return
@@ -184,6 +188,8 @@ class Agenda:
             return  # what was killed for good stays dead
         stroke.undone_ns = time.monotonic_ns()
         self._say(stroke, stroke.undone_ns, UNDONE, f"{stroke.fault.kind} of {_of(stroke)} undone {why}")
+        if missed:
+            self._fail(stroke, f"{stroke.fault.kind} met nothing: {missed}")
 
     def _note_missing(self, stroke: Stroke) -> None:
         """A load that was over early leaves a run without its treatment."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from towtank.errors import PlatformError
 from towtank.platforms.transport import PLAIN, Transport
 
 
@@ -250,6 +251,10 @@ class NamesImages(Protocol):
 
 Undo = Callable[[], None]
 """Puts back what was changed; may raise a PlatformError."""
+
+
+class FaultMissed(PlatformError):  # noqa: N818 - it is undone, and that went well
+    """Raised by an `Undo`: what was wrong is put right, and nobody can have felt it."""
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from towtank.errors import PlatformError
 from towtank.faults import registry
 from towtank.faults.agenda import BEGAN, FAILED, UNDONE, Agenda
 from towtank.faults.model import Fault
-from towtank.platforms.base import Instance, Target
+from towtank.platforms.base import FaultMissed, Instance, Target
 
 LATE_S = 1.0
 """A busy machine wakes threads late."""
@@ -226,3 +226,17 @@ def test_an_edge_is_hit_as_a_whole_where_no_instance_can_be_told():
     assert calling.words == ["abort for 0.2 s front to app", "undo front to app"]
     assert [event.message for event in made.events] == ["abort of app", "abort of app undone as planned"]
     assert (made.events[0].instance, made.events[0].detail["instances"]) == ("", [])
+
+
+def test_a_fault_that_nobody_can_have_felt_is_undone_and_failed():
+    class Unused(Calling):
+        def disturb_whole_edge(self, edge, trouble, *, lasts_s=None):
+            def undo():
+                raise FaultMissed("no call went there")
+
+            return undo
+
+    made, _ = carry_out([fault("drop")], Unused())
+    assert [event.kind for event in made.events] == [BEGAN, UNDONE, FAILED]
+    assert made.problems == ("drop met nothing: no call went there",)
+    assert made.strokes[0].undone_ns is not None

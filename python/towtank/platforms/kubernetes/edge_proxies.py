@@ -13,7 +13,7 @@ from typing import Any
 
 from towtank.errors import PlatformError
 from towtank.platforms import toxics
-from towtank.platforms.base import LOAD, Cancelled, DeployContext, Edge, EdgeTrouble, Undo
+from towtank.platforms.base import LOAD, Cancelled, DeployContext, Edge, EdgeTrouble, FaultMissed, Undo
 from towtank.platforms.kubernetes import creating, edge_objects, edges, grip, ownership, pods
 from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.config import EdgeProxy, KubernetesConfig, KubernetesTarget
@@ -31,6 +31,9 @@ from towtank.platforms.kubernetes.workloads import Workload
 
 MARK = "-edges"
 """Ends the token of what belongs to the proxy of a deployment."""
+_LOG_READ_BYTES = 1 << 20
+"""Some thousand connections; where there were more, the first calls over a way may be further down."""
+_LOG_WITHIN_S = 5.0
 _WHO = "the proxy of the edges"
 
 
@@ -207,7 +210,27 @@ class EdgeProxies:
         held: Grip = grip.reach(self._pod, edge_objects.PORT, self._token, _WHO, lambda: None)
         named = [{"name": f"towtank-{secrets.token_hex(6)}", **toxic} for toxic in toxics.of(trouble)]
         held.begin(self._fault(ways, named), lasts_s)
-        return held.undo
+
+        def undo() -> None:
+            held.undo()
+            if self._never_called(ways):
+                raise FaultMissed(
+                    f"no call from {edge.source} to {edge.target} went through the proxy of this edge; "
+                    "docs/faults.md says which calls it cannot meet"
+                )
+
+        return undo
+
+    def _never_called(self, ways: Sequence[Way]) -> bool:
+        """Whether Toxiproxy's log says that nobody has called over these ways; a long one may not say so for sure."""
+        path = f"{POD.path(self._made.namespace, str(self._pod['metadata']['name']))}/log"
+        names = [leg.name for leg in edge_objects.legs(self._ways) if leg.way in ways]
+        try:
+            asked = {"container": edge_objects.PROXY, "limitBytes": str(_LOG_READ_BYTES)}
+            log = self._api.glance(path, timeout_s=_LOG_WITHIN_S, **asked)
+        except PlatformError:
+            return False  # it may not be read with `logs: false`
+        return len(log) < _LOG_READ_BYTES and toxics.saw_calls(log.decode("utf-8", "replace"), names) is False
 
     def _fault(self, ways: Sequence[Way], named: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """As `towtank-engine disturb` takes it."""

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from support.fake_cluster import meta
 from support.fake_deployment import MANIFESTS
 from towtank.errors import PlatformError
-from towtank.platforms.base import LOAD, Edge, EdgeTrouble
+from towtank.platforms.base import LOAD, Edge, EdgeTrouble, FaultMissed
 from towtank.platforms.kubernetes import grip, rights
 from towtank.platforms.kubernetes.config import KubernetesTarget
 from towtank.platforms.kubernetes.edges import NoWay, find_way, lead
@@ -200,6 +201,18 @@ def test_the_proxy_stands_beside_the_deployment_and_goes_with_it(deploy, cluster
     assert own_namespaces(cluster) == []
 
 
+@pytest.mark.parametrize("beside", ["given", "helpers"])
+def test_given_namespaces_are_left_there_without_anything_in_them(deploy, cluster, beside):
+    for name in ("given", "helpers"):
+        cluster.put("namespaces", "", meta("v1", "Namespace", name))
+    deployment = deploy(INNER, namespace="given", edge_proxy={**PROXY, "namespace": beside})
+    assert ("deployments", beside, "towtank-edge-proxy") in cluster.store
+    deployment.remove()
+    left = {(kind, name) for kind, place, name in cluster.store if place in ("given", "helpers")}
+    assert left == set()
+    assert set(own_namespaces(cluster)) == {"given", "helpers"}
+
+
 def test_callers_are_led_there_from_the_beginning_and_services_stay(deploy, cluster):
     deploy(INNER)
     pods = {
@@ -227,6 +240,33 @@ def test_an_edge_is_disturbed_as_a_whole_and_undone(deploy, hand):
     assert hand.on == []
     with pytest.raises(PlatformError, match="no call from load to app goes through the proxy"):
         deployment.disturb_whole_edge(Edge(LOAD, "app"), EdgeTrouble("drop"))
+
+
+def line(message, name="towtank-edge-0-80"):
+    return json.dumps({"level": "info", "name": name, "message": message}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "missed"),
+    [
+        (line("Started proxy"), True),
+        (line("Started proxy") + line("Accepted client", "towtank-edge-1-80"), True),
+        (line("Started proxy") + line("Accepted client"), False),
+        ("of another version\n", False),
+        ((line("Started proxy") + line("Accepted client", "towtank-edge-1-80") * 20_000), False),
+    ],
+    ids=["never", "another", "called", "unknown", "too long to say"],
+)
+def test_an_edge_that_nobody_calls_over_is_told_when_its_fault_is_undone(deploy, cluster, hand, log, missed):
+    deployment = deploy(INNER)
+    undo = deployment.disturb_whole_edge(INNER, EdgeTrouble("drop"))
+    cluster.logs = log
+    if missed:
+        with pytest.raises(FaultMissed, match="no call from front to app went through the proxy"):
+            undo()
+    else:
+        undo()
+    assert hand.on == []
 
 
 def test_a_proxy_that_was_started_again_is_a_lost_platform(deploy, cluster):
