@@ -33,7 +33,13 @@ def test_the_default_writes_both_forms_and_prints_the_tables(results):
     assert "What is claimed" in done.stdout
     assert page.stat().st_size < 3_000_000
     assert (results / "report" / "report.md").read_text(encoding="utf-8").startswith("# Which deployment")
-    assert sorted(p.name for p in (results / "report").iterdir()) == ["report.html", "report.md"]
+    written = [".derived", "report.html", "report.md"]
+    assert sorted(p.name for p in (results / "report").iterdir()) == written
+    done = towtank(results, "--language", "pt")
+    assert "Constatações e ameaças à validade" in done.stdout
+    assert (results / "report" / "report.pt.html").is_file()
+    refused = towtank(results, "--language", "xx")
+    assert (refused.returncode, "there is en and pt" in refused.stderr) == (1, True), refused.stderr
 
 
 def test_markdown_figures_and_a_paper(results, tmp_path):

@@ -128,6 +128,10 @@ class LatencyCounts:
         failures = int(self.count[mask & ~self.ok].sum())
         return Distribution.of(self.value[good], self.count[good], failures=failures)
 
+    def of_step(self, index: int) -> Distribution:
+        """Distribution of one step over the measured window."""
+        return self.distribution(self.in_window & (self.step == index))
+
     def by_bin(self, width: int) -> Iterator[tuple[int, Distribution]]:
         """Distribution of each time bin, `width` stored bins wide, ascending; empty bins are left out."""
         wide = self.bin // width if width > 1 else self.bin

@@ -57,6 +57,10 @@ def report(  # noqa: PLR0917 - typer hands over options by position
             help="Draw the Pareto front of these two response variables [default: cost, else CPU, against p95].",
         ),
     ] = None,
+    language: Annotated[
+        str,
+        typer.Option("--language", help="Language of the report: en, pt. Others go to report.LANGUAGE.html."),
+    ] = "en",
     runs: Annotated[bool, typer.Option("--runs", help="Also print the table of all runs.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the path of the report only.")] = False,
 ) -> None:
@@ -71,22 +75,24 @@ def report(  # noqa: PLR0917 - typer hands over options by position
 
     from towtank import report as reports
     from towtank.report.csv_tables import write_tables
+    from towtank.report.language import catalogue, translated
     from towtank.report.output import analysis_of, write_model
     from towtank.report.paper import PAGE_PX, write_paper
     from towtank.store import locate
 
     if into is not None and purpose is None:
         raise typer.BadParameter(f"{into} is where --for writes, and there is no --for: add --for paper")
+    catalogue(language)
     folder = locate(results)
     analysis = analysis_of(folder)
     pairs = [_pair(words) for words in pareto or ()]
-    model = reports.build(analysis, pareto=pairs)
+    model = translated(reports.build(analysis, pareto=pairs), language)
     wanted = tuple(part for part in formats.split(",") if part.strip())
     written = write_model(model, folder / "report", html_file=html, figures=figures, formats=wanted)
     listed = write_tables(model, tables) if tables is not None else []
     paper = None
     if purpose is not None:
-        fit = reports.build(analysis, wide_px=PAGE_PX, pareto=pairs)
+        fit = translated(reports.build(analysis, wide_px=PAGE_PX, pareto=pairs), language)
         paper = write_paper(fit, into or folder / "report" / purpose.value, wanted)
     if markdown:
         sys.stdout.write(reports.markdown.render(model))

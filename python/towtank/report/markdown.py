@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from towtank.report.language import catalogue
 from towtank.report.model import Cell, Column, Document, Facts, Figure, Notice, ReportModel, Section, Table
 from towtank.report.text import fenced
 from towtank.report.text import markdown as esc
@@ -17,14 +20,15 @@ def render(model: ReportModel, *, figures: str | None = None) -> str:
         Folder of saved SVG figures, relative to the Markdown file; without it figures are described in words.
     """
     parts = [f"# {esc(model.question)}", _top(model)]
-    parts += [_section(s, figures) for s in model.sections]
+    say = catalogue(model.language).text
+    parts += [_section(s, figures, say) for s in model.sections]
     return "\n\n".join(p for p in parts if p) + "\n"
 
 
 def _top(model: ReportModel) -> str:
     dated = f", {esc(model.dated)}" if model.dated else ""
     lines = [
-        f"Experiment {esc(model.experiment)}{dated}",
+        f"{catalogue(model.language).text('Experiment')} {esc(model.experiment)}{dated}",
         f"**{esc(model.headline)}**",
         *([esc(model.caution)] if model.caution else []),
         " · ".join(esc(c.text) for c in model.chips),
@@ -36,7 +40,7 @@ def _top(model: ReportModel) -> str:
     return "\n\n".join(lines)
 
 
-def _section(section: Section, figures: str | None) -> str:
+def _section(section: Section, figures: str | None, say: Callable[[str], str]) -> str:
     parts = [f"## {esc(section.title)}", esc(section.intro)]
     for block in section.blocks:
         match block:
@@ -45,7 +49,7 @@ def _section(section: Section, figures: str | None) -> str:
             case Figure():
                 parts.append(_figure(block, figures))
             case Notice():
-                parts.append(_notice(block))
+                parts.append(_notice(block, say))
             case Facts():
                 parts.append(
                     f"### {esc(block.title)}\n\n" + "\n".join(f"- {esc(k)}: {esc(v)}" for k, v in block.items)
@@ -94,8 +98,8 @@ def _figure(figure: Figure, folder: str | None) -> str:
     return f"### {esc(figure.title)}{picture}\n\n{esc(figure.caption)}"
 
 
-def _notice(notice: Notice) -> str:
-    more = f" and {notice.more} more" if notice.more else ""
-    runs = f" Runs: {', '.join(esc(r) for r in notice.runs)}{more}." if notice.runs else ""
+def _notice(notice: Notice, say: Callable[[str], str]) -> str:
+    more = f" {say(f'and {notice.more} more')}" if notice.more else ""
+    runs = f" {say('Runs')}: {', '.join(esc(r) for r in notice.runs)}{more}." if notice.runs else ""
     advice = f"\n  → {esc(notice.advice)}" if notice.advice else ""
-    return f"- **{notice.severity}**, {esc(notice.name)}: {esc(notice.message)}{runs}{advice}"
+    return f"- **{say(notice.severity)}**, {esc(notice.name)}: {esc(notice.message)}{runs}{advice}"

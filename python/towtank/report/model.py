@@ -253,6 +253,8 @@ class ReportModel:
     sections : tuple of Section
     dated : str
         When the experiment ran; may be empty.
+    language : str
+        Of the texts that are not the experiment's (`language.translated`).
     digest : str
         Of the experiment's plan, so that what leaves the report can be traced back; may be empty.
     """
@@ -269,6 +271,7 @@ class ReportModel:
     digest: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     caution: str = ""
+    language: str = "en"
 
     @property
     def figures(self) -> tuple[Figure, ...]:

@@ -12,6 +12,7 @@ from towtank.errors import ResultsError
 from towtank.report import html, markdown
 from towtank.report.assemble import build
 from towtank.report.figures import save
+from towtank.report.language import ENGLISH
 from towtank.report.model import ReportModel
 
 HTML_NAME, MARKDOWN_NAME, FIGURES_NAME = "report.html", "report.md", "figures"
@@ -87,8 +88,8 @@ def write_model(
     formats : iterable of str
         Some of svg, png, pdf.
     """
-    page = html_file or folder / HTML_NAME
-    text = markdown_file or folder / MARKDOWN_NAME
+    page = html_file or folder / _named(HTML_NAME, model.language)
+    text = markdown_file or folder / _named(MARKDOWN_NAME, model.language)
     saved = save(model, figures, formats) if figures is not None else []
     shown = None
     if figures is not None and any(p.suffix == ".svg" for p in saved):
@@ -96,6 +97,12 @@ def write_model(
     _replace(page, html.render(model))
     _replace(text, markdown.render(model, figures=shown))
     return Written(model, page, text, tuple(saved))
+
+
+def _named(name: str, language: str) -> str:
+    """Name of a file in a language: reports in several stand beside each other."""
+    stem, _, suffix = name.partition(".")
+    return name if language == ENGLISH else f"{stem}.{language}.{suffix}"
 
 
 def _replace(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from rich import box
@@ -10,8 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from towtank.report.language import catalogue
 from towtank.report.model import Cell, Column, Notice, ReportModel, Table, Tone
 
+Say = Callable[[str], str]
 _TONE: dict[Tone, str] = {
     "plain": "", "good": "green", "bad": "red", "same": "cyan", "unsure": "yellow", "muted": "dim",
 }  # fmt: skip
@@ -47,32 +50,33 @@ def show(model: ReportModel, console: Console, *, runs: bool = False) -> None:
         line.append(f"  {answer.claim}\n    ")
         line.append(answer.sentence, style="dim")
         console.print(line)
-    wanted = (*TERMINAL_TABLES, "runs") if runs else TERMINAL_TABLES
+    wanted, say = (*TERMINAL_TABLES, "runs") if runs else TERMINAL_TABLES, catalogue(model.language).text
     for table in model.tables:
         if table.id in wanted and table.rows:
             console.print()
-            console.print(_table(_runs(table) if table.id == "runs" else table, console.width))
+            console.print(_table(_runs(table, say) if table.id == "runs" else table, console.width, say))
     notices = [b for s in model.sections for b in s.blocks if isinstance(b, Notice) and b.name != "none"]
     if notices:
         console.print()
-        console.print(Text("Findings and threats to validity", style="bold"))
+        console.print(Text(say("Findings and threats to validity"), style="bold"))
         for notice in notices:
-            console.print(_notice(notice))
+            console.print(_notice(notice, say))
 
 
-def _runs(table: Table) -> Table:
+def _runs(table: Table, say: Say) -> Table:
     """Keep the columns that a terminal has room for."""
-    keep = [i for i, c in enumerate(table.columns) if c.title in RUN_COLUMNS]
+    keep = [i for i, c in enumerate(table.columns) if c.title in {say(name) for name in RUN_COLUMNS}]
     rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
     return replace(table, columns=tuple(table.columns[i] for i in keep), rows=rows)
 
 
-def _table(table: Table, width: int) -> RenderableType:
+def _table(table: Table, width: int, say: Say) -> RenderableType:
     """Print a table in the fullest form that the screen is wide enough for."""
     drawn, marks, left_out = _fit(table, width)
     notes = [Text(f" {mark} {note}", style="dim") for note, mark in marks.items()]
     if left_out:
-        notes.append(Text(f" Not shown here: {', '.join(left_out)}; the HTML report has them.", style="dim"))
+        told = f" Not shown here: {', '.join(left_out)}; the HTML report has them."
+        notes.append(Text(say(told), style="dim"))
     return Group(Text(table.caption, style="bold"), drawn, *notes)
 
 
@@ -151,9 +155,9 @@ def _cell(cell: Cell, marks: dict[str, str]) -> Text:
     return text
 
 
-def _notice(notice: Notice) -> Text:
+def _notice(notice: Notice, say: Say) -> Text:
     text = Text("  ")
-    text.append(notice.severity, style=_SEVERITY[notice.severity])
+    text.append(say(notice.severity), style=_SEVERITY[notice.severity])
     text.append(f"  {notice.message}")
     if notice.advice:
         text.append(f"\n    → {notice.advice}", style="dim")

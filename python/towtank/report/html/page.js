@@ -13,7 +13,7 @@
   const show = (theme) => {
     if (theme === "auto") root.removeAttribute("data-theme");
     else root.setAttribute("data-theme", theme);
-    button.textContent = `Theme: ${theme}`;
+    button.textContent = button.dataset[theme];
     button.dataset.now = theme;
   };
   button.hidden = false;

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from towtank.report import style
 from towtank.report.figures.save import svg, vegalite_version
+from towtank.report.language import catalogue
 from towtank.report.model import Document, Facts, Figure, Notice, ReportModel, Style, Table
 
 _NOT_WANTED = re.compile(r'\s(?:style|role|aria-[a-z]+)="[^"]*"')
@@ -59,6 +60,7 @@ def render(model: ReportModel) -> str:
             static=_static,
             spec=_spec,
             swatch=_swatch,
+            say=catalogue(model.language).text,
         )
     )
 
