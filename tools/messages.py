@@ -118,7 +118,7 @@ def _labels(tree: ast.AST) -> Iterator[int]:
 def template(node: ast.expr) -> str:
     """Text of a literal, with the names of what is put in: ``{n} of {of} runs``."""
     if isinstance(node, ast.Constant):
-        return node.value.strip() if isinstance(node.value, str) else ""
+        return _numbered(node.value.strip()) if isinstance(node.value, str) else ""
     if not isinstance(node, ast.JoinedStr):
         return ""
     text, used = "", dict[str, int]()
@@ -130,6 +130,12 @@ def template(node: ast.expr) -> str:
             used[name] = used.get(name, 0) + 1
             text += f"{{{name}{used[name] if used[name] > 1 else ''}}}"
     return text.strip()
+
+
+def _numbered(text: str) -> str:
+    """Give places without a name one, as in what `str.format` fills."""
+    numbers = iter(("x", *(f"x{number}" for number in range(2, 100))))
+    return re.sub(r"\{\}", lambda _: f"{{{next(numbers)}}}", text)
 
 
 def _name(value: ast.expr) -> str:
