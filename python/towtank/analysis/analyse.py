@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from towtank.analysis import (
+    conditions,
     descriptive,
     each,
     ecdf,
@@ -128,6 +129,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         comparisons=comparisons,
         findings=found,
         timeseries=series,
+        conditions=conditions.conditions(plan, gathered.counted, gathered.summaries, treatments, deployments),
         heat=heat.pooled_heat(gathered.heat),
         resources=_concat(
             gathered.resources, ("treatment_id", "run_id", "t_s", "instance", "metric", "value")

@@ -157,6 +157,28 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """Something that was so in the experiment, and that its claims rest on.
+
+    Parameters
+    ----------
+    topic : str
+        data state, lifetime, load generator, stand-ins, environment, order, collapses, instrument.
+    said : str
+        What was so.
+    weakens : str
+        What it means for claims; empty where it means nothing.
+    labels : tuple of str
+        Treatments that it is said of; empty for all.
+    """
+
+    topic: str
+    said: str
+    weakens: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ExperimentAnalysis:
     """Everything the report shows.
 
@@ -276,5 +298,7 @@ class ExperimentAnalysis:
     cost_items: tuple[CostItem, ...] = ()
     """What the cost of a run is made of."""
     heat: pd.DataFrame = field(default_factory=pd.DataFrame)
+    conditions: tuple[Condition, ...] = ()
+    """What claims rest on, whether or not anything went wrong."""
     own: Mapping[str, Variable] = field(default_factory=dict)
     """Response variables that the experiment file declares."""

@@ -249,6 +249,7 @@ _SEVERITY = {"serious": 0, "warning": 1, "info": 2}
 
 
 def _threats(analysis: ExperimentAnalysis) -> Section:
+    """What the results rest on, then what was found, the most serious first."""
     ordered = sorted(analysis.findings, key=lambda f: _SEVERITY.get(f.severity, 1))
     notices = [
         Notice(
@@ -262,7 +263,8 @@ def _threats(analysis: ExperimentAnalysis) -> Section:
         for f in ordered
     ]
     intro = "" if notices else "Nothing was found that speaks against these results."
-    blocks: tuple[Block, ...] = tuple(notices) or (Notice("info", "none", intro, "", ()),)
+    told: list[Block] = [*notices] or [Notice("info", "none", intro, "", ())]
+    blocks = _only([tables.conditions(analysis), *told])
     return Section("threats", "Findings and threats to validity", "Threats", "", blocks)
 
 
@@ -286,6 +288,7 @@ def _repeat(analysis: ExperimentAnalysis, meta: Mapping[str, Any]) -> Section:
     versions = _items(meta.get("versions"))
     if versions:
         blocks.append(Facts("Versions", versions))
+    blocks += _made_of(_mapping(meta.get("environment")))
     for number, host in enumerate(_hosts(meta.get("hosts")), start=1):
         blocks.append(Facts(f"Machine {number}" if number > 1 else "Machine", host))
     blocks.append(Document("Order of runs", _order(analysis)))
@@ -294,6 +297,21 @@ def _repeat(analysis: ExperimentAnalysis, meta: Mapping[str, Any]) -> Section:
         blocks.append(Document(clean(name), clean(shown, limit=MAX_DOCUMENT, lines=True)))
     intro = "With these files, versions and this seed, the same runs are planned in the same order."
     return Section("repeat", "Repeat this experiment", "Repeat", intro, tuple(blocks))
+
+
+def _made_of(environment: Mapping[str, Any]) -> list[Block]:
+    """The engine's build, what was deployed and where to, and the files of the applications with their digests."""
+    build = _mapping(environment.get("engine")).get("build")
+    found: list[Block] = [Facts("Load engine", (("build", clean(build, limit=SENTENCE)),))] if build else []
+    for title, key in (("Applications", "applications"), ("Places", "places")):
+        items = tuple((clean(k), clean(v, limit=SENTENCE)) for k, v in _mapping(environment.get(key)).items())
+        if items:
+            found.append(Facts(title, items))
+    files = _mapping(environment.get("application_files"))
+    if files:
+        listed = "\n".join(f"{clean(digest)}  {clean(name)}" for name, digest in sorted(files.items()))
+        found.append(Document("Files of the applications, with the start of their SHA-256", listed))
+    return found
 
 
 def _design(meta: Mapping[str, Any]) -> list[tuple[str, str]]:

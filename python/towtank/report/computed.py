@@ -20,6 +20,7 @@ COMPUTED = {
     "adjusted by Holm.",
     "exploratory": "As the claims, but p-values are adjusted for the false discovery rate of the table.",
     "slo": f"The bound of the experiment file against the value of the treatment: {_ESTIMATE}.",
+    "conditions": "From the plan and the records of the runs, whether or not anything went wrong.",
     "treatments": f"Of each variable {_ESTIMATE}.",
     "latency": f"Exact percentiles over the requests of a run (type 7), failures above every success; {_ESTIMATE}.",
     "cost": f"Prices times what a run used (docs/cost.md); {_ESTIMATE}.",

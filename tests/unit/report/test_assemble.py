@@ -8,7 +8,7 @@ import pytest
 from support.sample_analysis import sample_analysis
 from towtank import report
 from towtank.analysis.analyse import STEP_COLUMNS
-from towtank.analysis.model import ExperimentAnalysis, Finding
+from towtank.analysis.model import Condition, ExperimentAnalysis, Finding
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,36 @@ def test_no_findings_is_said():
     model = report.build(replace(sample_analysis(), findings=()), figures=False)
     threats = next(s for s in model.sections if s.id == "threats")
     assert threats.blocks[0].message == "Nothing was found that speaks against these results."
+
+
+def test_threats_open_with_what_the_results_rest_on():
+    said = (
+        Condition("data state", "not reset", "a run may depend on those before it"),
+        Condition("collapses", "in 3 of 8 runs", "its means are over both", ("two-processes-limited",)),
+        Condition("order", "randomized blocks, seed 7"),
+    )
+    model = report.build(replace(sample_analysis(), conditions=said), figures=False)
+    threats = next(s for s in model.sections if s.id == "threats")
+    table, *notices = threats.blocks
+    assert [[c.text for c in row] for row in table.rows] == [
+        ["Data state", "not reset", "all", "a run may depend on those before it"],
+        ["Collapses", "in 3 of 8 runs", "two-processes-limited", "its means are over both"],
+        ["Order", "randomized blocks, seed 7", "all", "–"],
+    ]
+    assert [n.severity for n in notices] == ["serious", "warning", "info"]
+
+
+def test_what_was_deployed_is_part_of_how_to_repeat_it():
+    sample = sample_analysis()
+    environment = {
+        "engine": {"build": "towtank-engine 0.1.0 (release, commit 1a2b)"},
+        "applications": {"one-process": "shop:1.2@sha256:abc"},
+        "application_files": {"shop/server.py": "37d47043"},
+    }
+    model = report.build(replace(sample, meta=sample.meta | {"environment": environment}), figures=False)
+    text = report.markdown.render(model)
+    for words in ("commit 1a2b", "shop:1.2@sha256:abc", "37d47043  shop/server.py"):
+        assert words in text
 
 
 def test_findings_list_five_runs_and_quote_nothing():

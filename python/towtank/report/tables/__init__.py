@@ -3,6 +3,7 @@
 from towtank.report.tables.capacities import capacities
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.clusters import pod_starts, pods, usage
+from towtank.report.tables.conditions import conditions
 from towtank.report.tables.cost import break_even, cost_items, costs
 from towtank.report.tables.elasticity import elasticity
 from towtank.report.tables.generators import generators
@@ -18,6 +19,7 @@ __all__ = [
     "break_even",
     "capacities",
     "claims",
+    "conditions",
     "cost_items",
     "costs",
     "elasticity",
