@@ -61,8 +61,8 @@ def _grouped(topic: str, told: Iterable[tuple[str, _Said]], of: int) -> Iterator
     found: dict[_Said, list[str]] = defaultdict(list)
     for label, said in told:
         found[said].append(label)
-    for (said, weakens), labels in found.items():
-        yield Condition(topic, said, weakens, () if len(labels) == of else tuple(labels))
+    for (what, weakens), labels in found.items():
+        yield Condition(topic, what, weakens, () if len(labels) == of else tuple(labels))
 
 
 def _is_imported(spec: TreatmentSpec) -> bool:

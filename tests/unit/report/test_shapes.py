@@ -81,11 +81,11 @@ def test_heat_maps_have_one_hue_per_deployment_and_shares_of_the_moment():
     sample = sample_analysis()
     (figure,) = heat(sample, Names(sample))
     cells, failed = figure.datasets["heat"], figure.datasets["failed"]
-    assert {c["treatment"] for c in cells} == {t.treatment_id for t in sample.treatments}
-    assert {c["treatment"] for c in failed} == {"two-processes-limited"}
-    moments: dict[tuple[str, float], float] = {}
+    assert {c["map"] for c in cells} == {0, 1, 2}
+    assert {c["map"] for c in failed} == {2}, "two-processes-limited"
+    moments: dict[tuple[int, float], float] = {}
     for cell in (*cells, *failed):
-        key = cell["treatment"], cell["t"]
+        key = cell["map"], cell["t"]
         moments[key] = moments.get(key, 0.0) + cell["share"]
     assert all(0.99 < total < 1.001 for total in moments.values())
     text = json.dumps(figure.wide)

@@ -1,10 +1,9 @@
-"""Heat maps: latency over time, the darker the more requests of that moment took so long."""
+"""Heat maps: latency over time, the stronger the more requests of that moment took so long."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -17,7 +16,7 @@ from towtank.report.model import Figure
 from towtank.report.naming import Named, Names
 from towtank.report.style import LIGHT
 from towtank.report.text import listed
-from towtank.report.values import count, known, share, show
+from towtank.report.values import known, share, show
 
 MAX_FIGURES = 3
 LEAST_SHARE = 0.001
@@ -43,14 +42,14 @@ def heat(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
             continue
         title = panel if len(names.panels) > 1 else ""
         number = len(drawn) + 1 if len(groups) > 1 else 0
-        drawn.append(_maps(names, mine, group, title=title, number=number))
+        drawn.append(_maps(mine, group, title=title, number=number))
     if left_out:
         note = f" Not drawn, to keep the page readable: {listed(left_out)}."
         drawn[-1] = replace(drawn[-1], caption=drawn[-1].caption + note)
     return drawn
 
 
-def _maps(names: Names, frame: pd.DataFrame, group: tuple[Named, ...], *, title: str, number: int) -> Figure:
+def _maps(frame: pd.DataFrame, group: tuple[Named, ...], *, title: str, number: int) -> Figure:
     shown = frame[(frame.share >= LEAST_SHARE) | frame.low_s.isna()]
     answered = shown[shown.low_s.notna() & shown.high_s.map(math.isfinite)]
     failed = shown[shown.low_s.isna()]
@@ -62,7 +61,7 @@ def _maps(names: Names, frame: pd.DataFrame, group: tuple[Named, ...], *, title:
         columns = 1 if layout.narrow else len(there)
         width = layout.plot(left=66, columns=columns, gap=14)
         maps = [
-            _map(named, span, end_s, width=width, left=layout.narrow or i == 0,
+            _map(i, named, span, end_s, width=width, left=layout.narrow or i == 0,
                  failing=not failed.empty)
             for i, named in enumerate(there)
         ]  # fmt: skip
@@ -74,21 +73,21 @@ def _maps(names: Names, frame: pd.DataFrame, group: tuple[Named, ...], *, title:
         id=f"heat-{number}" if number else "heat",
         title="Latency over time" + (f": {title}" if title else ""),
         caption=f"All requests of all valid runs, by when they were due ({show(known('p95'), bin_s)} bins) and how "
-        f"long they took. The darker, the larger their share of the requests due in that moment; cells below "
-        f"{share(LEAST_SHARE)} are left white.{strip} Pooled, descriptive.",
+        f"long they took. The stronger the colour, the larger their share of the requests due in that moment; "
+        f"cells below {share(LEAST_SHARE)} are left out.{strip} Pooled, descriptive.",
         alt_text=f"Heat maps of latency over time for {listed([n.label for n in there])}. "
         + _words(frame, there),
         draw=draw,
         datasets={
-            "heat": _records(answered, names),
-            "failed": _records(failed, names),
+            "heat": _records(answered, there),
+            "failed": _records(failed, there),
             "labels": pd.DataFrame({"failed": ["failed"]}),
         },
     )
 
 
 def _map(
-    named: Named, span: tuple[float, float], end_s: float, *,
+    number: int, named: Named, span: tuple[float, float], end_s: float, *,
     width: int, left: bool, failing: bool,
 ) -> Chart:  # fmt: skip
     hue = LIGHT[f"s{named.style.color}"]
@@ -100,9 +99,14 @@ def _map(
     y = alt.Y("low:Q", scale=alt.Scale(type="log", domain=list(span), nice=False), axis=axis)
     # Shares reach from thousandths to one: their roots are told apart better.
     shade = alt.Opacity("share:Q", scale=alt.Scale(type="sqrt", domain=[0, 1], range=[0.06, 1]), legend=None)
-    tooltip = [alt.Tooltip("t:Q", title="from (s)", format=".3~r"), alt.Tooltip("took:N"),
-               alt.Tooltip("shown:N", title="share"), alt.Tooltip("n:N", title="requests")]  # fmt: skip
-    cells = alt.Chart(base.data("heat")).transform_filter(alt.datum.treatment == named.short)
+    tooltip = [
+        alt.Tooltip("t:Q", title="from (s)", format=".3~r"),
+        alt.Tooltip("low:Q", title="took at least (s)", format=".2~r"),
+        alt.Tooltip("high:Q", title="and less than (s)", format=".2~r"),
+        alt.Tooltip("share:Q", title="share of the moment", format=".2%"),
+        alt.Tooltip("n:Q", title="requests", format=","),
+    ]
+    cells = alt.Chart(base.data("heat")).transform_filter(alt.datum.map == number)
     layers = [
         cells.mark_rect(color=hue).encode(x=x, x2="end:Q", y=y, y2="high:Q", opacity=shade, tooltip=tooltip)
     ]
@@ -113,7 +117,7 @@ def _map(
         )
         middle = alt.value(-FAILED_PX / 2 - 3)
         layers.append(word.encode(x=alt.value(-6 if left else 0), y=middle, text="failed:N"))
-        strip = alt.Chart(base.data("failed")).transform_filter(alt.datum.treatment == named.short)
+        strip = alt.Chart(base.data("failed")).transform_filter(alt.datum.map == number)
         layers.append(
             strip.mark_rect(color=LIGHT["fail"]).encode(
                 x=x, x2="end:Q", y=alt.value(-FAILED_PX - 3), y2=alt.value(-3), opacity=shade, tooltip=tooltip
@@ -124,20 +128,20 @@ def _map(
     return alt.layer(*layers, width=width, height=190, title=title)
 
 
-def _records(frame: pd.DataFrame, names: Names) -> pd.DataFrame:
-    columns = ["treatment", "t", "end", "low", "high", "share", "took", "shown", "n"]
-    var = known("p95")
-    rows: list[dict[str, Any]] = []
-    for one in frame.to_dict(orient="records"):
-        low, high = float(one["low_s"]), float(one["high_s"])
-        took = "failed" if math.isnan(low) else f"{show(var, low, digits=2)} to {show(var, high, digits=2)}"
-        start = float(one["t_s"])
-        values = (
-            names[str(one["treatment_id"])].short, start, start + float(one["bin_s"]), low, high, float(one["share"]),
-            took, share(float(one["share"])), count(int(one["requests"])),
-        )  # fmt: skip
-        rows.append(dict(zip(columns, values, strict=True)))
-    return pd.DataFrame(rows, columns=columns)
+def _records(frame: pd.DataFrame, there: list[Named]) -> pd.DataFrame:
+    """Cells as numbers only: there are thousands."""
+    column = {named.id: number for number, named in enumerate(there)}
+    return pd.DataFrame(
+        {
+            "map": [column[str(t)] for t in frame.treatment_id],
+            "t": frame.t_s,
+            "end": frame.t_s + frame.bin_s,
+            "low": frame.low_s,
+            "high": frame.high_s,
+            "share": frame.share,
+            "n": frame.requests,
+        }
+    )
 
 
 def _words(frame: pd.DataFrame, group: list[Named]) -> str:

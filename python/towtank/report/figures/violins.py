@@ -58,7 +58,7 @@ def violins(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         title="How latency is distributed",
         caption="All requests of all valid runs pooled (descriptive). The shape is the density of the successes along "
         "the logarithmic axis, each scaled to its own peak; the thick bar reaches from p25 to p75 of all requests, the "
-        f"thin one from p5 to p95, the light mark is the median.{failed}{left_out}",
+        f"thin one from p5 to p95, the open mark is the median.{failed}{left_out}",
         alt_text="One violin with a box per treatment. " + " ".join(str(said) for said in boxes.said),
         draw=draw,
         datasets={"shapes": shapes, "boxes": boxes.drop(columns="said")},
