@@ -15,7 +15,6 @@ GENERATOR = "generator"
 INDEX = "batch.kubernetes.io/job-completion-index"
 """Label and annotation by which the Job numbers its pods."""
 _WORK_FOLDER = "/work"
-_NOBODY = 65532
 _GRACE_S = 15
 """A worker that is told to end writes its logs within this."""
 
@@ -48,13 +47,7 @@ def _pod(config: GeneratorCluster, threads: int, deadline_s: int) -> dict[str, A
         "terminationGracePeriodSeconds": _GRACE_S,
         "nodeSelector": dict(config.node_selector),
         "affinity": {"podAntiAffinity": _apart()},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
-            "runAsGroup": _NOBODY,
-            "fsGroup": _NOBODY,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": helper_objects.nobody(),
         "containers": [
             {
                 "name": "worker",
@@ -65,11 +58,7 @@ def _pod(config: GeneratorCluster, threads: int, deadline_s: int) -> dict[str, A
                 ],
                 "ports": [{"name": "worker", "containerPort": PORT}],
                 "resources": _resources(config, threads),
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": helper_objects.no_privilege(),
                 "volumeMounts": [
                     helper_objects.token_mount(),
                     {"name": "work", "mountPath": _WORK_FOLDER},

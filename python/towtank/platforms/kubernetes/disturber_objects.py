@@ -39,14 +39,7 @@ def pod_spec(config: Disturber) -> dict[str, Any]:
         "tolerations": [{"operator": "Exists"}],
         "containers": [
             {
-                "name": DISTURBER,
-                "image": config.image,
-                "args": [
-                    "disturb", "--listen", f"0.0.0.0:{PORT}", "--token-file", helper_objects.TOKEN_FILE,
-                    "--journal", _JOURNAL,
-                ],
-                "ports": [{"name": DISTURBER, "containerPort": PORT}],
-                "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
+                **container(config.image, PORT, _JOURNAL),
                 "securityContext": {
                     "privileged": True,
                     "runAsUser": 0,
@@ -63,4 +56,26 @@ def pod_spec(config: Disturber) -> dict[str, Any]:
             helper_objects.token_volume(NAME, 0o400),
             {"name": "journal", "hostPath": {"path": _JOURNAL, "type": "DirectoryOrCreate"}},
         ],
+    }  # fmt: skip
+
+
+def container(image: str, port: int, journal: str) -> dict[str, Any]:
+    """A disturber itself, without its rights and mounts; also where it stands beside something else.
+
+    Parameters
+    ----------
+    image : str
+        Of the engine.
+    port : int
+    journal : str
+        Folder in it.
+    """
+    return {
+        "name": DISTURBER,
+        "image": image,
+        "args": [
+            "disturb", "--listen", f"0.0.0.0:{port}", "--token-file", helper_objects.TOKEN_FILE, "--journal", journal,
+        ],
+        "ports": [{"name": DISTURBER, "containerPort": port}],
+        "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
     }  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from towtank.platforms.base import LOAD
-from towtank.platforms.kubernetes import helper_objects
+from towtank.platforms.kubernetes import disturber_objects, helper_objects
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.config import EdgeProxy
 from towtank.platforms.kubernetes.edges import Way
@@ -22,11 +22,10 @@ NAME = "towtank-edge-proxy"
 PORT = 7419
 """Of the disturber."""
 API = "127.0.0.1:8474"
-PROXY, HAND = "toxiproxy", "disturber"
+PROXY = "toxiproxy"
 _ROLE = f"{PREFIX}/role"
 _FIRST_PORT = 20_000
 _CONFIG_FOLDER, _CONFIG_FILE, _JOURNAL = "/edges", "edges.json", "/journal"
-_NOBODY = 65532
 _GRACE_S = 5
 
 
@@ -140,23 +139,12 @@ def _chosen(token: str) -> dict[str, str]:
 
 
 def _pod(config: EdgeProxy) -> dict[str, Any]:
-    limited = {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _GRACE_S,
         "nodeSelector": dict(config.node_selector),
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
-            "runAsGroup": _NOBODY,
-            "fsGroup": _NOBODY,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": helper_objects.nobody(),
         "containers": [
             {
                 "name": PROXY,
@@ -167,19 +155,12 @@ def _pod(config: EdgeProxy) -> dict[str, Any]:
                 ],
                 # No limit: it would be felt by every call.
                 "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}},
-                "securityContext": dict(limited),
+                "securityContext": helper_objects.no_privilege(),
                 "volumeMounts": [{"name": "edges", "mountPath": _CONFIG_FOLDER, "readOnly": True}],
             },
             {
-                "name": HAND,
-                "image": config.engine,
-                "args": [
-                    "disturb", "--listen", f"0.0.0.0:{PORT}", "--token-file", helper_objects.TOKEN_FILE,
-                    "--journal", _JOURNAL,
-                ],
-                "ports": [{"name": HAND, "containerPort": PORT}],
-                "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
-                "securityContext": dict(limited),
+                **disturber_objects.container(config.engine, PORT, _JOURNAL),
+                "securityContext": helper_objects.no_privilege(),
                 "volumeMounts": [
                     helper_objects.token_mount(),
                     {"name": "journal", "mountPath": _JOURNAL},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+_NOBODY = 65532
 _FOLDER = "/token"
 TOKEN_FILE = f"{_FOLDER}/token"
 
@@ -28,6 +29,26 @@ def token_volume(name: str, mode: int) -> dict[str, Any]:
 def token_mount() -> dict[str, Any]:
     """Where a container has it."""
     return {"name": "token", "mountPath": _FOLDER, "readOnly": True}
+
+
+def nobody() -> dict[str, Any]:
+    """What a pod runs as that needs no rights on its node."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _NOBODY,
+        "runAsGroup": _NOBODY,
+        "fsGroup": _NOBODY,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def no_privilege() -> dict[str, Any]:
+    """What a container may that needs no privilege, and writes into its volumes only."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
 
 
 def daemon_set(name: str, chosen: dict[str, str], pod: dict[str, Any]) -> dict[str, Any]:

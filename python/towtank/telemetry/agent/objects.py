@@ -50,11 +50,7 @@ def _pod(options: AgentOptions, interval_s: float) -> dict[str, Any]:
                     "requests": {"cpu": CPU_REQUEST, "memory": MEMORY_REQUEST},
                     "limits": {"memory": MEMORY_LIMIT},
                 },
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": helper_objects.no_privilege(),
                 "volumeMounts": [
                     helper_objects.token_mount(),
                     *(_mounted(name, f"{_HOST}/{name}") for name in ("proc", "sys")),
