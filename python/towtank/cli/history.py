@@ -28,6 +28,9 @@ def history(
         ),
     ] = NEWEST,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is found as JSON.")] = False,
+    github: Annotated[
+        bool, typer.Option("--github", help="Also print annotations of GitHub's workflows.")
+    ] = False,
 ) -> None:
     """Follow the primary variables over many results of one experiment, and say where their level changed.
 
@@ -35,6 +38,7 @@ def history(
     """
     from towtank.analysis.history import history as follow
     from towtank.errors import ExitCode
+    from towtank.report.interchange import github as annotations
     from towtank.store import Results, locate
 
     results = [Results.open(locate(folder)) for folder in folders]
@@ -44,6 +48,9 @@ def history(
     else:
         for line in _lines(found, results, newest):
             typer.echo(line)
+    if github:
+        for line in annotations.render_changes(found, newest=newest):
+            typer.echo(line, err=as_json)
     if found.worse_since(newest):
         raise typer.Exit(int(ExitCode.REGRESSION))
 

@@ -104,6 +104,8 @@ def test_the_command_ends_with_8_and_names_what_else_changed(nights):
     assert "the environments differ there: versions.towtank: 0.1.0 → 0.2.0" in told.output
     assert "2 series, 1 change of level, 1 for the worse" in told.output
     assert command(*nights, "--newest", "3").exit_code == 0
+    noted = command(*nights, "--github").output.splitlines()[-1]
+    assert noted.startswith("::error title=two%3A median worse::two: median latency became")
     as_json = json.loads(command(*nights, "--json").output)
     assert [c["treatment_id"] for c in as_json["worse"]] == ["two"]
     assert len(as_json["series"][0]["values"]) == RESULTS

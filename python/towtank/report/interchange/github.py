@@ -1,9 +1,10 @@
-"""Regressions as annotations of GitHub's workflows: lines that the log of a job is searched for."""
+"""Regressions, and changes over time, as annotations of GitHub's workflows: lines that the log of a job is searched for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from towtank.analysis.history import History
 from towtank.analysis.versions import Regressions
 
 
@@ -26,10 +27,32 @@ def render(found: Regressions, *, file: str | None = None) -> Sequence[str]:
         level = {"worse": "error", "undecided": "warning"}.get(claim.verdict or "")
         if level is None:
             continue
-        at = f"file={_property(file)}," if file else ""
-        title = _property(f"{found.labels[claim.treatment_id]}: {claim.variable} {claim.verdict}")
-        lines.append(f"::{level} {at}title={title}::{_message(claim.sentence)}")
+        title = f"{found.labels[claim.treatment_id]}: {claim.variable} {claim.verdict}"
+        lines.append(_annotation(level, title, claim.sentence, file))
     return lines
+
+
+def render_changes(found: History, *, newest: int) -> Sequence[str]:
+    """Write an error for each change for the worse within the newest results, and a notice for each other change there.
+
+    Parameters
+    ----------
+    found : History
+    newest : int
+        How many results are new.
+    """
+    lines = []
+    for change in found.changes:
+        if change.at >= len(found.points) - newest:
+            title = f"{found.labels[change.treatment_id]}: {change.variable} {change.word or 'changed'}"
+            level = "error" if change.word == "worse" else "notice"
+            lines.append(_annotation(level, title, change.sentence, None))
+    return lines
+
+
+def _annotation(level: str, title: str, message: str, file: str | None) -> str:
+    at = f"file={_property(file)}," if file else ""
+    return f"::{level} {at}title={_property(title)}::{_message(message)}"
 
 
 def _message(text: str) -> str:
