@@ -1,4 +1,4 @@
-"""Regressions, and changes over time, as annotations of GitHub's workflows: lines that the log of a job is searched for."""
+"""Regressions, and changes over time, as annotations of GitHub's workflows: lines that a job's log is searched for."""
 
 from __future__ import annotations
 
