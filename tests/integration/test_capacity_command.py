@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 
 import pytest
 
 from support import small_study as study
+from support.repeated import ATTEMPTS, PAUSE_S
 from towtank.analysis import analyse
 from towtank.design.capacity_file import read_capacities
+from towtank.errors import ExitCode
 from towtank.store import Results
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -44,13 +47,23 @@ def write(folder, head, replicas, load, *, faults=""):
     return folder / "experiment.yaml"
 
 
+def until_valid(*words):
+    """Run a command, again where another load on the machine spoiled its runs: it goes on where it stopped."""
+    for attempt in range(ATTEMPTS):
+        done = study.towtank(*words, timeout=500)
+        if done.returncode != ExitCode.INVALID_RUNS or attempt == ATTEMPTS - 1:
+            break
+        time.sleep(PAUSE_S)
+    return done
+
+
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):
     """Search the service with one instance and with two."""
     folder = tmp_path_factory.mktemp("capacity") / "search"
     head = "experiment: work\nquestion: How much?\nseed: 3\nfactors: {replicas: [1, 2]}\nmax_invalid_repeats: 4\n"
     file = write(folder, head, '"${{ replicas }}"', "{model: open, rate: 40/s, duration: 2s}")
-    done = study.towtank("capacity", file, *SEARCH, timeout=500)
+    done = until_valid("capacity", file, *SEARCH)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder, done.stdout
 
@@ -72,7 +85,7 @@ def test_its_report_opens_with_the_load_line(searched):
     folder, _ = searched
     done = study.towtank("report", folder / "results" / "work-capacity", "--quiet")
     assert done.returncode == 0, done.stderr
-    page = (folder / "results" / "work-capacity" / "report.html").read_text("utf-8")
+    page = (folder / "results" / "work-capacity" / "report" / "report.html").read_text("utf-8")
     assert "requests/s (holds at" in page
 
 
@@ -101,7 +114,7 @@ def test_a_fixed_rate_confirms_it(beside, share, holds):
         "capacity: found.json\nfactors: {replicas: [1, 2]}\n"
     )
     load = f'{{model: open, rate: "${{{{ {share} * capacity }}}}", duration: 3s}}'
-    done = study.towtank("run", write(beside, head, '"${{ replicas }}"', load), "--plain", "--no-report")
+    done = until_valid("run", write(beside, head, '"${{ replicas }}"', load), "--plain", "--no-report")
     assert done.returncode == (0 if holds else 5), done.stdout + done.stderr
     plan = json.loads((beside / "results" / "fixed" / "plan.json").read_text())
     found = {one.levels["replicas"]: one.holds for one in read_capacities(beside / "found.json").capacities}
@@ -117,9 +130,12 @@ def test_supply_is_judged_by_the_demand_that_was_calibrated(beside):
         "experiment: supply\nquestion: Enough?\nseed: 5\nrepetitions: 1\nmax_invalid_repeats: 4\n"
         "demand: {calibration: found.json}\n"
     )
-    stages = "{model: open, stages: [{rate: 20, hold: 3s}, {rate: 80, hold: 4s}, {rate: 20, hold: 3s}]}"
+    one, two = (found.holds for found in read_capacities(beside / "found.json").capacities)
+    low, high = round(one / 2), round((one + two) / 2)
+    stages = ", ".join(f"{{rate: {rate}, hold: {hold}s}}" for rate, hold in ((low, 3), (high, 4), (low, 3)))
     faults = "faults: [{kind: kill, at: 4s, for: 2s}]\n"
-    done = study.towtank("run", write(beside, head, "2", stages, faults=faults), "--plain", "--no-report")
+    file = write(beside, head, "2", f"{{model: open, stages: [{stages}]}}", faults=faults)
+    done = until_valid("run", file, "--plain", "--no-report")
     assert done.returncode in (0, 5), done.stdout + done.stderr
     found = analyse(Results.open(beside / "results" / "supply")).elasticity.set_index("metric")["value"]
     assert found["timeshare_over"] == pytest.approx(0.6, abs=0.01)

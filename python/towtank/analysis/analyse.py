@@ -52,6 +52,7 @@ from towtank.analysis.model import (
     RunSummary,
     TreatmentSummary,
 )
+from towtank.analysis.ramp_turns import ramp_turns
 from towtank.analysis.requested import request_findings
 from towtank.analysis.summaries import STANDARD_VARIABLES, latency_value
 from towtank.analysis.trace_findings import trace_findings
@@ -120,7 +121,10 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         capacities=searched,
         load_families=load_families(plan),
         load_points=points,
-        load_curves=load_curves.load_curves(plan, points),
+        load_curves=(
+            *load_curves.load_curves(plan, points),
+            *ramp_turns(plan, counting, series, confidence=confidence),
+        ),
         scaling_laws=load_curves.scaling_laws(plan, points, searched),
         decided=headline.is_decided(comparisons),
         slo_held=slo.all_held(table),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -39,13 +40,16 @@ class LoadCurve:
     turning : TurningPoint
         Where it turns, or why no place can be named.
     left_out : int
-        Runs without a value, or with one that lies above what can be measured: the fit is of the others.
+        Runs (`unit`) without a value, or with one that lies above what can be measured: the fit is of the others.
+    unit : {"runs", "bins"}
+        What was fitted: values of runs, or of stretches of time within them.
     """
 
     family: LoadFamily
     variable: str
     turning: TurningPoint
     left_out: int
+    unit: Literal["runs", "bins"] = "runs"
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,7 @@ def difference(old: Plan, new: Plan, *, leave_out: Collection[str] = ()) -> list
     after = dict(_flat(mask_values(_compared(new.experiment, new.treatments)), ()))
     gone = [t.id for t in old.treatments if t.id not in {n.id for n in new.treatments}]
     added = [t.id for t in new.treatments if t.id not in {o.id for o in old.treatments}]
-    lines = [f"treatment {name}: no longer there" for name in gone]
-    lines += [f"treatment {name}: new" for name in added]
+    lines: list[str] = []
     alike: dict[tuple[str, str, str], list[str]] = {}
     for path in dict.fromkeys((*before, *after)):
         was, now = before.get(path, _ABSENT), after.get(path, _ABSENT)
@@ -89,6 +88,9 @@ def difference(old: Plan, new: Plan, *, leave_out: Collection[str] = ()) -> list
         else:
             every = len(where) == len(new.treatments)
             lines.append(f"{key} ({'every treatment' if every else ', '.join(where)}): {was} → {now}")
+    # behind what changed: a search has treatments for loads that it never came to
+    lines += [f"treatment {name}: no longer there" for name in gone]
+    lines += [f"treatment {name}: new" for name in added]
     order_before = [t.id for t in old.treatments]
     if not lines and order_before != [t.id for t in new.treatments]:
         lines.append(

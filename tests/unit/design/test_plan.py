@@ -223,7 +223,7 @@ DIFFERENT = [
     ("seed: 1\n", "seed: 1\nslo: {p95: 1s}\n",
      ["slo (every treatment): {} → (absent)", "slo.p95 (every treatment): (absent) → 1.0"]),
     ("deployment: [a, b]", "deployment: [a, b, c]",
-     ["treatment c: new", 'factors.deployment: ["a", "b"] → ["a", "b", "c"]']),
+     ['factors.deployment: ["a", "b"] → ["a", "b", "c"]', "treatment c: new"]),
 ]  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def turning_points(analysis: ExperimentAnalysis, names: Names) -> Table | None:
 
 def _turning(one: LoadCurve, names: Names) -> tuple[Cell, ...]:
     found, described = one.turning, names.variable(one.variable)
-    left = f"; {one.left_out} runs whose value lies among failures are left out" if one.left_out else ""
+    left = f"; {one.left_out} {one.unit} whose value lies among failures are left out" if one.left_out else ""
     head = (Cell(clean(one.family.label)), Cell(clean(described.title)))
     p = nothing(found.reason) if found.p is None else Cell(format_number(found.p, digits=2), sort=found.p)
     if found.at is None:
