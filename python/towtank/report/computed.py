@@ -21,6 +21,12 @@ COMPUTED = {
     "exploratory": "As the claims, but p-values are adjusted for the false discovery rate of the table.",
     "slo": f"The bound of the experiment file against the value of the treatment: {_ESTIMATE}.",
     "conditions": "From the plan and the records of the runs, whether or not anything went wrong.",
+    "capacities": "Highest load of the ladder at which all confirmation runs held, lowest at which all failed "
+    "(docs/capacity.md).",
+    "elasticity": f"Ready instances against calibrated demand over time; {_ESTIMATE}.",
+    "supply-figure": "Ready instances and calibrated demand over time in the first run of each treatment.",
+    "turning-points": "Two straight lines that meet against one, by bootstrap, over one value a run.",
+    "scalability": "Fit of the Universal Scalability Law over the levels of load, with profile intervals.",
     "treatments": f"Of each variable {_ESTIMATE}.",
     "latency": f"Exact percentiles over the requests of a run (type 7), failures above every success; {_ESTIMATE}.",
     "cost": f"Prices times what a run used (docs/cost.md); {_ESTIMATE}.",

@@ -64,6 +64,7 @@ def test_a_real_latex_compiles_everything(folder):
         prefix = "tab" if row["kind"] == "table" else "fig"
         assert f"newlabel{{{prefix}:{row['id']}" in labels
     assert "Missing character" not in said
+    assert "Float too large" not in said
 
 
 def test_the_index_lists_what_is_there_and_how_it_came_about(folder):
@@ -154,6 +155,13 @@ def test_escaped_text_is_ascii_balanced_and_has_no_markup(text):
         assert depth >= 0
     assert depth == 0
     assert len(re.findall(r"(?<!\\)\$", bare)) % 2 == 0
+
+
+def test_a_high_figure_leaves_room_for_its_caption(model):
+    text = latex.figure(model.figures[0], "figures/forest")
+    assert (
+        r"[width=\linewidth,height=0.8\textheight,keepaspectratio]{\towtankfolder/figures/forest.pdf}" in text
+    )
 
 
 def test_a_table_longer_than_a_page_comes_in_parts():

@@ -56,7 +56,8 @@ def figure(one: Figure, file: str) -> str:
     return "\n".join([
         f"% {one.id}: needs graphicx", escape.MACRO, _FOLDER,
         r"\begin{figure}[htbp]", r"\centering",
-        f"\\includegraphics[width=\\linewidth]{{\\towtankfolder/{file}.pdf}}",
+        # no higher than leaves room for a caption on the same page
+        f"\\includegraphics[width=\\linewidth,height=0.8\\textheight,keepaspectratio]{{\\towtankfolder/{file}.pdf}}",
         f"\\caption{{{latex(one.title)}. {latex(one.caption)}}}",
         f"\\label{{fig:{one.id}}}",
         r"\end{figure}", "",
