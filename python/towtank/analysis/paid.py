@@ -34,7 +34,8 @@ _COUNTED: Mapping[type, tuple[str, ...]] = {
 """Model of price list → metrics of the whole deployment that it is billed by."""
 _NODE_STEPS = {"node_added": 1.0, "node_removed": -1.0}
 _TIMES = ("scheduled_us", "lag_us", "wait_us", "ttfb_us", "after_ttfb_us")
-BATCH_ROWS = 1_000_000
+BATCH_ROWS, BATCHES_AHEAD = 250_000, 2
+"""Requests that are read at once, and how many such batches Arrow may read ahead: 16 of them would fill the memory."""
 
 
 class PaidTables(RunTables, Protocol):
@@ -199,7 +200,10 @@ _APPROXIMATION = "requests × time, as answers do not name their instance: too m
 
 def _requests(folder: PaidTables) -> Iterator[pd.DataFrame]:
     """Requests that were sent, as `busy_seconds` reads them, some at a time."""
-    for batch in folder.requests().to_batches(columns=["instance", *_TIMES], batch_size=BATCH_ROWS):
+    found = folder.requests().to_batches(
+        columns=["instance", *_TIMES], batch_size=BATCH_ROWS, batch_readahead=BATCHES_AHEAD
+    )
+    for batch in found:
         rows = batch.filter(pc.is_valid(batch["after_ttfb_us"]))  # the others were never sent
         times = {
             name: pc.fill_null(rows[name].cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
