@@ -168,7 +168,9 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         spreads=descriptive.spreads(plan, counting, blocks=len({run.block for run in gathered.records})),
         normality=normality.normality_table(plan, counting, alpha=1 - confidence),
         break_even=level,
-        cost_items=cost_items(gathered.costs, confidence=confidence),
+        cost_items=cost_items(
+            {t.id: gathered.costs.get(t.id, ()) for t in plan.treatments}, confidence=confidence
+        ),
         own=plan.experiment.own,
         usage=_concat([usage.mean_usage(*of_one) for of_one in gathered.usage.items()], usage.USAGE_COLUMNS),
         each=_concat(list(gathered.each.values()), each.COLUMNS),

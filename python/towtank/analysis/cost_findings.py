@@ -12,7 +12,7 @@ from towtank.cost.spec import CostSpec
 
 _ADVICE = {
     "cost_unknown": "Write what is missing (docs/cost.md). Which deployment is cheapest is said among the others only.",
-    "cost_at_least": 'The cost reads "> x", and its treatment has no interval.',
+    "cost_at_least": 'The cost reads "> x", and its treatment has no interval. `cost_drive` is known in full.',
     "cost_approximated": "Let answers name their instance (a header or a field), so that busy intervals can be united.",
 }
 

@@ -83,7 +83,7 @@ def used(  # noqa: PLR0917 - a run, its prices, and what came after it
             if nodes is not None:
                 drive = replace(drive, node_seconds=nodes.drive_node_seconds)
                 whole = replace(whole, node_seconds=nodes.node_seconds)
-                at_least = "" if nodes.is_back else _STAYED.format("nodes", "nodes")
+                at_least = "" if nodes.is_back else _STAYED.format("nodes")
         case OwnHardware():
             drive, whole = (
                 Usage(length_s, machine_seconds=instance.machines * length_s, busy_ratio=paid.busy_ratio)
@@ -103,8 +103,8 @@ def used(  # noqa: PLR0917 - a run, its prices, and what came after it
 
 
 _STAYED = (
-    "{} that came with the run were not seen to go: settle on the baseline and let another run of the deployment "
-    "follow, which tells when its {} went"
+    "{} that came with the run were not seen to go: settle on the baseline, and let another run of the same deployment "
+    "follow (`deploy: per-block`), which tells when they went"
 )
 
 
@@ -143,14 +143,18 @@ class _Run:
             for part in (True, False)
         )
         is_back = all(one is None or one.is_back for one in (cores, memory))
-        return drive, whole, "" if is_back else _STAYED.format("pods", "pods")
+        return drive, whole, "" if is_back else _STAYED.format("pods")
 
     def _billed(self, series: Series) -> Billing | None:
         telemetry = self.record.telemetry
         if not len(series.t_us) or telemetry.get("gap_count", 0) > len(telemetry.get("gaps", ())):
             return None
+        window = self.window
+        early_us = window.end_us - window.drained_us if 0 < window.drained_us < window.end_us else 0
+        # where the last request ended before the window did, nobody counted until its end
+        holds_us = held_us(self.record) + early_us
         return billing(
-            series.t_us.tolist(), series.values.tolist(), drive_end_us=self.window.end_us, holds_us=held_us(self.record)
+            series.t_us.tolist(), series.values.tolist(), drive_end_us=window.end_us, holds_us=holds_us
         )  # fmt: skip
 
     def _series(self, metric: str, *, any_deployment: bool = False) -> Series:

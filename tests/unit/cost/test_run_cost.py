@@ -289,6 +289,14 @@ def test_a_count_holds_until_the_next_was_due():
     assert cost_values(run, plan(prices=NODES))["cost"].value == pytest.approx(8.4)
 
 
+def test_a_load_that_was_over_early_was_counted_to_its_end():
+    rows = nodes((0, 2.0), (3 * S, 2.0))
+    for drained_us, cost in ((3 * S, 8.4), (3 * S - 1, 8.4), (4 * S, None)):
+        window = Window(start_us=S, end_us=4 * S, drained_us=drained_us)
+        found = cost_values(folder(TEN, samples_rows=rows, window=window), plan(prices=NODES))
+        assert found["cost"].value == (cost and pytest.approx(cost))
+
+
 def test_the_items_of_a_bill_add_up():
     rate = [{"from": "EUR", "to": "USD", "rate": 2, "date": "2026-01-01"}]
     dollars = plan(prices=NODES, nodes=1)

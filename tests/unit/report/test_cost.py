@@ -71,6 +71,16 @@ def test_what_is_not_known_is_not_the_cheapest():
     assert rows["late"][1].text == "> 1"
 
 
+def test_what_is_known_by_a_bound_only_may_be_the_cheapest():
+    known = treatment("gke", 36.0, 0.12), treatment("run", 20.0, 0.10)
+    open_ = table(*known, treatment("late", 9.0, 0.09, above=True))
+    assert not any("cheapest" in row[3].text for row in open_.values())
+    assert open_["gke"][4].note == "it is not known which one is the cheapest"
+    assert open_["late"][4].note == "its cost is not known, or in part only"
+    settled = table(*known, treatment("late", 11.0, 0.11, above=True))
+    assert "cheapest" in settled["run"][3].text
+
+
 def test_a_cheapest_that_costs_nothing_has_no_parity():
     rows = table(treatment("gke", 36.0, 0.12), treatment("gift", 0.0, 0.0))
     assert rows["gke"][4].note == "the cheapest costs nothing"

@@ -121,6 +121,8 @@ def break_even(analysis: ExperimentAnalysis) -> Table | None:
     return Table("break-even", "Loads at which the cheaper deployment is another", columns, rows, remark)
 
 
+_IN_PART = "its cost is not known, or in part only"
+_NONE_CHEAPEST = "it is not known which one is the cheapest"
 _BY_USE = "paid by use: more requests cost more"
 _NO_INTERVAL = "at an end of what was measured there is no crossing"
 SENTENCES = 3
@@ -137,22 +139,29 @@ def _mean(treatment: TreatmentSummary, name: str) -> float | None:
 
 
 def _cheapest(analysis: ExperimentAnalysis, names: Names) -> dict[str, TreatmentSummary]:
-    """Panel → its cheapest treatment for 1,000 requests; none where there is nothing to be cheaper than."""
+    """Panel → its cheapest treatment for 1,000 requests; none where another one, known by a bound only, may be it."""
     panels: dict[str, list[TreatmentSummary]] = {}
     for treatment in analysis.treatments:
-        if _mean(treatment, "cost_per_1000") is not None:
-            panels.setdefault(names[treatment.treatment_id].panel, []).append(treatment)
-    return {
-        panel: min(known, key=lambda t: _mean(t, "cost_per_1000") or 0.0)
-        for panel, known in panels.items() if len(known) > 1
-    }  # fmt: skip
+        panels.setdefault(names[treatment.treatment_id].panel, []).append(treatment)
+    found = {}
+    for panel, treatments in panels.items():
+        known = [(each, t) for t in treatments if (each := _mean(t, "cost_per_1000")) is not None]
+        if len(known) < 2:
+            continue
+        least, best = min(known, key=lambda one: one[0])
+        bounds = [one.mean for t in treatments if (one := t.estimates.get("cost_per_1000")) and one.above]
+        if all(bound is None or bound >= least for bound in bounds):
+            found[panel] = best
+    return found
 
 
 def _parity(treatment: TreatmentSummary, best: TreatmentSummary | None, *, by_use: bool) -> tuple[Cell, Cell]:
     """Requests at parity with the cheapest, as a total and as those that are more than were driven."""
     cost, each = _mean(treatment, "cost"), _mean(treatment, "cost_per_1000")
-    if best is None or cost is None or not each:
-        return nothing("nothing to compare with"), nothing("nothing to compare with")
+    if cost is None or not each:
+        return nothing(_IN_PART), nothing(_IN_PART)
+    if best is None:
+        return nothing(_NONE_CHEAPEST), nothing(_NONE_CHEAPEST)
     if best.treatment_id == treatment.treatment_id:
         return nothing("the cheapest itself"), nothing("the cheapest itself")
     if by_use:
