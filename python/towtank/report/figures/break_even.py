@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from towtank.report.figures import base
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.model import Figure
 from towtank.report.naming import Names
-from towtank.report.style import LIGHT
+from towtank.report.style import LIGHT, MARKERS
 from towtank.report.text import clean
 from towtank.report.values import known, show
 
@@ -24,6 +25,8 @@ Bounds = tuple[tuple[float, float], tuple[float, float]]
 """Ends of the axis of loads, and of that of costs."""
 MOST_MARKED = 6
 """Crossings of a panel that are marked; a staircase may cross a line a dozen times."""
+ROOM_RATIO = 0.14
+"""Share of the axis that a label takes."""
 FLOOR = 2.0
 """How far below the least cost a month that costs nothing is drawn, as a factor: a logarithmic axis has no 0."""
 
@@ -91,7 +94,20 @@ def _crossings(
         marked[where] = marked.get(where, 0) + 1
         if marked[where] <= MOST_MARKED:
             rows.append({"panel": where, **_crossing(one, bounds[0])})
-    return pd.DataFrame(rows, columns=["panel", "day", "low", "high", "load", "said"])
+    return _labelled(pd.DataFrame(rows, columns=["panel", "day", "low", "high", "load", "said"]), bounds[0])
+
+
+def _labelled(crossings: pd.DataFrame, ends: tuple[float, float]) -> pd.DataFrame:
+    """Labels where there is room for them: of those that are too near to the one before, only the mark is left."""
+    labels: list[str] = []
+    last: dict[str, float] = {}
+    for row in crossings.sort_values("day").itertuples():
+        here, before = math.log(row.day), last.get(row.panel)
+        free = before is None or here - before > ROOM_RATIO * math.log(ends[1] / ends[0])
+        labels.append(row.load if free else "")
+        if free:
+            last[row.panel] = here
+    return crossings.sort_values("day").assign(label=labels)
 
 
 def _crossing(one: Crossing, ends: tuple[float, float]) -> dict[str, Any]:
@@ -159,7 +175,7 @@ def _layers(
         crossings.mark_rect(opacity=0.35, color=LIGHT["rule"]).encode(x=x("low"), x2="high:Q"),
         crossings.mark_rule(strokeDash=[3, 3], color=LIGHT["muted"]).encode(x=x("day"), tooltip=place),
         crossings.mark_text(align="left", baseline="top", dx=4, color=LIGHT["muted"]).encode(
-            x=x("day"), y=alt.value(2), text="load:N"
+            x=x("day"), y=alt.value(2), text="label:N"
         ),
         costs.mark_area(opacity=0.2).encode(
             x=x("day"), y=y("low"), y2="high:Q", color=hue, detail="treatment:N"
@@ -168,7 +184,19 @@ def _layers(
             x=x("day"), y=y("cost"), color=hue, strokeDash=dash, detail="treatment:N"
         ),
         costs.mark_point(size=70, opacity=0).encode(x=x("day"), y=y("cost"), color=hue, tooltip=money),
-        driven.mark_point(size=110, strokeWidth=2.4, opacity=1, fill=LIGHT["paper"]).encode(
-            x=x("day"), y=y("cost"), color=hue, shape=base.shape(names)
-        ),
+        *(_driven_marks(driven, number, names, x, y) for number in range(len(names.legend))),
     ]
+
+
+def _driven_marks(
+    driven: alt.Chart, number: int, names: Names, x: Callable[[str], alt.X], y: Callable[[str], alt.Y]
+) -> alt.Chart:
+    """Marks of one deployment; not by an encoding, as the legend would take their shape and lose its lines."""
+    name, style = names.legend[number]
+    mine = driven.transform_filter(alt.datum.series == name)
+    marks = mine.mark_point(
+        size=110, strokeWidth=2.4, opacity=1, fill=LIGHT["paper"], stroke=LIGHT[f"s{style.color}"],
+        shape=MARKERS[style.dash],
+    )  # fmt: skip
+    drawn: alt.Chart = marks.encode(x=x("day"), y=y("cost"))
+    return drawn
