@@ -99,15 +99,16 @@ def _crossings(
 
 def _labelled(crossings: pd.DataFrame, ends: tuple[float, float]) -> pd.DataFrame:
     """Labels where there is room for them: of those that are too near to the one before, only the mark is left."""
+    ordered = crossings.sort_values("day")
     labels: list[str] = []
     last: dict[str, float] = {}
-    for row in crossings.sort_values("day").itertuples():
-        here, before = math.log(row.day), last.get(row.panel)
+    for panel, day, load in ordered[["panel", "day", "load"]].to_numpy().tolist():
+        here, before = math.log(day), last.get(panel)
         free = before is None or here - before > ROOM_RATIO * math.log(ends[1] / ends[0])
-        labels.append(row.load if free else "")
+        labels.append(load if free else "")
         if free:
-            last[row.panel] = here
-    return crossings.sort_values("day").assign(label=labels)
+            last[panel] = here
+    return ordered.assign(label=labels)
 
 
 def _crossing(one: Crossing, ends: tuple[float, float]) -> dict[str, Any]:
