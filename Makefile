@@ -77,7 +77,7 @@ test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the c
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
 	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build
 	tools/system-packages.sh images
-	tools/peers.sh helm kustomize
+	tools/peers.sh helm kustomize toxiproxy-server
 	tools/setup.sh static-engine
 	timeout 1200 $(PYTEST) tests/cluster -m "cluster"
 

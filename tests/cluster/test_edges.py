@@ -155,8 +155,8 @@ def test_a_study_of_a_slow_edge(
     cluster: Any, engine_image: str, toxiproxy_image: str, tmp_path: Path
 ) -> None:
     file = written(
-        tmp_path, cluster, toxiproxy=toxiproxy_image, engine=engine_image, levels="none, delay", duration="12s",
-        lasts="4s",
+        tmp_path, cluster, toxiproxy=toxiproxy_image, engine=engine_image, levels="none, delay", duration="8s",
+        lasts="2s",
     )  # fmt: skip
     done = study.towtank("run", file, "--plain", timeout=380)
     assert done.returncode in (0, 6), done.stderr
