@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import altair as alt
 import pandas as pd
 
@@ -14,6 +16,7 @@ from towtank.report.style import DASHES, HOPS_LIGHT
 from towtank.report.text import clean
 
 LINES = ("supply", "demand")
+MOST_TICKS = 6
 _BAND = ("demand_low", "demand_high")
 
 
@@ -34,7 +37,7 @@ def supply(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         "first run of each treatment. The shade is between replicas of which fewer are sure to fail and those that "
         f"are sure to hold.{more}",
         alt_text=f"Ready and needed instances over time for {', '.join(panels)}.",
-        draw=lambda layout: _draw(layout, panels),
+        draw=lambda layout: _draw(layout, panels, float(frame[frame.metric.isin(LINES)].value.max())),
         datasets={
             "supply": frame[frame.metric.isin(LINES)][["treatment", "metric", "t_s", "value"]],
             "demand_bounds": bounds,
@@ -67,7 +70,7 @@ def _bounds(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-def _draw(layout: Layout, panels: list[str]) -> Chart:
+def _draw(layout: Layout, panels: list[str], most: float) -> Chart:
     single = len(panels) == 1
     columns = 1 if layout.narrow or single else 2
     width = layout.plot(left=66, columns=columns, gap=70)
@@ -76,7 +79,7 @@ def _draw(layout: Layout, panels: list[str]) -> Chart:
         "t_s:Q", axis=base.duration_axis("since the start of the load", tickCount=4 if layout.narrow else 8)
     )
     lines, hues, dashes = list(LINES), list(HOPS_LIGHT[:2]), [list(DASHES[i]) for i in range(2)]
-    y = alt.Y("value:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title="instances", tickMinStep=1))
+    y = alt.Y("value:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title="instances", values=_whole(most)))
     charts: list[Chart] = []
     for panel in panels:
         steps, bounds = alt.Chart(base.data("supply")), alt.Chart(base.data("demand_bounds"))
@@ -94,3 +97,13 @@ def _draw(layout: Layout, panels: list[str]) -> Chart:
         title = alt.Undefined if single else panel
         charts.append(alt.layer(band, line, width=width, height=210 if layout.narrow else 260, title=title))
     return base.grid(charts, columns=columns)
+
+
+def _whole(most: float) -> list[int]:
+    """Ticks for numbers of instances: there is no half of one.
+
+    >>> _whole(2), _whole(23)
+    ([0, 1, 2], [0, 4, 8, 12, 16, 20, 24])
+    """
+    step = max(1, math.ceil(most / MOST_TICKS))
+    return list(range(0, math.ceil(most / step) * step + 1, step))
