@@ -8,8 +8,8 @@ PY     := $(VENV)/bin/python
 ENGINE := target/release/towtank-engine
 STATIC_ENGINE = target/$(shell rustc -vV | sed -n 's/^host: //p')/release/towtank-engine
 PYTEST := $(PY) -m pytest
-# Tests that measure nothing share the machine, two at a time; the others are marked `alone` (tests/conftest.py).
-BESIDE := -n 2 --dist worksteal
+# Tests that measure nothing share the machine, more of them than it has cores, since many wait; the others are marked `alone`.
+BESIDE := -n 3 --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -44,6 +44,15 @@ quickstart: setup ## run studies/quickstart and print its verdict and report
 	  6) echo "Something else kept the machine busy (exit code 6): the answer above leaves those runs out; \`make quickstart\` repeats just them." ;; \
 	  *) exit 1 ;; esac
 
+.PHONY: built built-rust peers
+built: setup built-rust testbed-build peers ## all that tests need; they have it made themselves, but with `make -j` it is made side by side
+
+built-rust:
+	cargo test --profile checks --quiet --no-run -p towtank-engine
+
+peers:
+	tools/peers.sh k6 locust toxiproxy-server
+
 .PHONY: test test-rust test-python
 test: test-rust test-python ## unit, contract, integration and a bounded statistical set; says what it left out
 
@@ -65,11 +74,11 @@ test-stat: setup ## whole simulated experiments: error rates, coverage, power (�
 	TOWTANK_STATISTICAL=full timeout 600 $(PYTEST) $(BESIDE) tests/statistical -m "statistical"
 
 test-kill: setup ## kill -9 of everything at random moments, disk full, starved engine (≤ 10 min)
-	timeout 600 $(PYTEST) tests/kill -m "kill"
+	timeout 600 $(PYTEST) $(BESIDE) tests/kill -m "kill and not alone"
+	timeout 300 $(PYTEST) tests/kill -m "kill and alone"
 
-test-slow: setup ## what is too slow for `make test` (≤ 15 min)
+test-slow: setup peers ## what is too slow for `make test` (≤ 15 min)
 	tools/system-packages.sh test
-	tools/peers.sh k6 locust toxiproxy-server
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	timeout 900 $(PYTEST) tests -m "slow and not kill and not statistical"
 
@@ -86,7 +95,7 @@ test-all: test test-stat test-kill test-slow test-cluster ## every tier
 # --- the testbed: a real Kubernetes in namespaces of its own; docs/testbed.md ------------------------------
 
 .PHONY: testbed-build testbed-up testbed-down
-testbed-build: setup
+testbed-build: $(VENV)/.ready
 	tools/system-packages.sh testbed
 	$(PY) -m testbed build || [ $$? -eq 3 ]  # 3: not possible here, and it has said why
 
@@ -99,11 +108,15 @@ testbed-down: setup ## end it; nothing is left but programs, images and logs in 
 
 # --- care -----------------------------------------------------------------------------------------------
 
-.PHONY: lint fmt bench-peers docs clean constraints wheel
-lint: setup ## ruff, mypy strict, rustfmt, clippy: all as errors
+.PHONY: lint lint-python lint-rust fmt bench-peers docs clean constraints wheel
+lint: setup lint-python lint-rust ## ruff, mypy strict, rustfmt, clippy: all as errors
+
+lint-python: $(VENV)/.ready
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --profile checks --all-targets --quiet -- -D warnings
 

@@ -317,6 +317,7 @@ while time.monotonic() < end:
 """
 
 
+@pytest.mark.alone  # takes a core from all others, too
 @pytest.mark.root
 def test_an_engine_starved_of_cpu_is_called_invalid(folder):
     """A real-time program takes the engine's only core away, again and again."""
