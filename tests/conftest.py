@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,17 +19,7 @@ WHERE_IT_RUNS = {
     "cluster": "make test-cluster",
     "alone": "make test, one after another",
 }
-BESIDE = tuple(Path(__file__).parent / name for name in ("contract", "statistical", "unit"))
-"""Folders whose tests may share the machine, but for those that are marked `alone`; all others run by themselves."""
 _left_out: Counter[str] = Counter()
-
-
-@pytest.hookimpl(tryfirst=True)  # before `-m` looks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `alone` what lies in no folder whose tests may share the machine."""
-    for item in items:
-        if not any(item.path.is_relative_to(folder) for folder in BESIDE):
-            item.add_marker("alone")
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

@@ -155,6 +155,7 @@ def test_the_file_service(tmp_path):
     assert all(10**6 < size < 10**7 + 2000 for size in down)
 
 
+@pytest.mark.alone  # a request that is late by a second meets an instance that has fallen asleep
 def test_the_probe_for_cold_starts(tmp_path):
     """Each function is asked every half second and stays awake; with two seconds in between it never does."""
     awake = drive("cold_start", tmp_path / "awake", treatment=0)

@@ -15,6 +15,7 @@ from support.repeated import repeated
 from support.servers import Quiet, on_loopback
 from support.telemetry_servers import free_port
 
+pytestmark = pytest.mark.alone
 STUDY = """\
 experiment: traced
 question: Where does the time go?

@@ -19,6 +19,7 @@ from towtank.telemetry import registry
 from towtank.telemetry.base import LooksAhead, ObserveContext, Outlook
 from towtank.telemetry.sampler import Observation, Sampler
 
+pytestmark = pytest.mark.alone
 STUDY = """\
 experiment: scraped
 question: Does the application get the load?

@@ -20,6 +20,7 @@ from towtank.load.engine import JobRefused
 from towtank.load.workers import Fleet, Shipment, WorkerLost, WorkersNotReady
 from towtank.load.workers.places import Local
 
+pytestmark = pytest.mark.alone
 SECONDS = 1.5
 NAMES = 40
 

@@ -22,9 +22,12 @@ from towtank.load.workers.ssh import Ssh
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin")
 PRIVATE = Path("/run/sshd")
 """Where a server that runs as root wants an empty folder."""
-pytestmark = pytest.mark.skipif(
-    SSHD is None or shutil.which("ssh") is None, reason="no sshd: tools/system-packages.sh test"
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        SSHD is None or shutil.which("ssh") is None, reason="no sshd: tools/system-packages.sh test"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
