@@ -166,7 +166,7 @@ def test_what_cannot_be_swept_now_is_found_the_next_time(bench, plan, cluster, s
     config = plan.treatments[0].spec.deployment
     deployment = platform.deploy(config, DeployContext("one", intent.token, data, data, bench.root))
     deployment._lease.close()
-    for watcher in deployment._watchers.values():
+    for watcher in deployment._seen.watchers.values():
         watcher.close()
     deployment._api.close()
     ((_, place, name),) = [key for key in cluster.store if key[0] == "leases"]

@@ -30,27 +30,23 @@ from towtank.platforms.kubernetes import (
     ownership,
     pods,
     reach,
-    watching,
 )
 from towtank.platforms.kubernetes.baseline import Baseline, busy_nodes, off_baseline
-from towtank.platforms.kubernetes.census import Census
 from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
-from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
+from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.disturbers import Disturbers, container_ids
-from towtank.platforms.kubernetes.journal import Journal, Step
-from towtank.platforms.kubernetes.kept import OF_EVENT, OF_NODE, OF_POD
+from towtank.platforms.kubernetes.journal import Step
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.lease import LiveLease
-from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.platforms.kubernetes.ownership import Note
 from towtank.platforms.kubernetes.parameters import Change
 from towtank.platforms.kubernetes.pod_logs import PodLogs
 from towtank.platforms.kubernetes.readiness import LOOK_EVERY_S, Waiter, cancelled_sleep
-from towtank.platforms.kubernetes.view import ClusterView, nothing
-from towtank.platforms.kubernetes.watching import Watcher
+from towtank.platforms.kubernetes.view import ClusterView
+from towtank.platforms.kubernetes.watches import Watches
 from towtank.platforms.kubernetes.ways import NotYet, Route
 from towtank.platforms.kubernetes.workloads import Workload, is_workload
 from towtank.platforms.masking import Secrets
@@ -58,14 +54,8 @@ from towtank.platforms.probe import Prober, Waiting, wait_until_ready
 from towtank.sensitive import mask_values
 from towtank.units import format_duration
 
-RECONNECT_S = 20.0
-"""An API server that was restarted is heard again within this, or the platform counts as lost."""
 MOST_PODS_SHOWN = 500
 """Pods that are described in run.json; of more, how many are left out. Telemetry has the lives of all."""
-PULLS = {
-    "fieldSelector": "involvedObject.kind=Pod,reason!=Scheduled,reason!=Created,reason!=Started,reason!=Killing"
-}
-"""Which events are watched: those that may tell of images. What else every pod brings is seen at the pod itself."""
 
 
 class KubernetesDeployment:
@@ -117,11 +107,8 @@ class KubernetesDeployment:
         self._edges = edge_proxies.plan(
             connection, config, context, self._namespace, targets=self._routes_wanted, planned=planned
         )
-        self._journal = Journal()
-        self._census = Census()
-        self._nodes_seen = NodeJournal()
         self._logs: PodLogs | None = None
-        self._watchers: dict[str, Watcher] = {}
+        self._seen = Watches(self._api, self._namespace, context.token)
         self._baseline: Baseline | None = None
         self._timings_s: dict[str, float] = {}
         self._removing = threading.Lock()
@@ -155,7 +142,8 @@ class KubernetesDeployment:
                 self._try_out([one for one in self._planned if one.owned.namespaced])
             else:  # somebody may have come at the same moment; then both give way
                 creating.check_namespace(self._api, self._namespace, self._context.token)
-            self._watch()
+            self._logs = self._listen()
+            self._seen.open(self._logs)
             edge_proxies.create_all(self._api, self._planned, self._edges)
             if self._disturbers is not None:
                 self._disturbers.create()
@@ -175,30 +163,6 @@ class KubernetesDeployment:
                 hint="the server tried it without keeping it: nothing of it was created",
             )
 
-    def _watch(self) -> None:
-        """Watch pods and what they hang on; what may not be watched is told in run.json."""
-        self._logs = self._listen()
-        journal, namespace = self._journal, self._namespace
-        mine = {"labelSelector": ownership.selector(self._context.token)}
-        self._watchers = {
-            "pods": Watcher(self._api, POD.path(namespace), self._on_pod, mine, shape=OF_POD),
-            "events": Watcher(
-                self._api, EVENT.path(namespace), journal.on_event, PULLS, shape=OF_EVENT, keep=False
-            ),
-            "replica_sets": Watcher(self._api, REPLICA_SET.path(namespace), nothing, mine),
-            "autoscalers": Watcher(self._api, AUTOSCALER.path(namespace), nothing),
-            "nodes": Watcher(self._api, NODE.path(), self._on_node, shape=OF_NODE),
-        }
-        for watcher in self._watchers.values():
-            watcher.start()
-        self._nodes_seen.open()
-        pods_watcher = self._watchers["pods"]
-        if pods_watcher.denied or not pods_watcher.connected():
-            raise PlatformError(
-                f"pods of namespace {namespace} cannot be watched: {pods_watcher.denied or 'no answer'}",
-                hint=f"`towtank doctor --context {self._api.context}` lists the rights that are missing",
-            )
-
     def _listen(self) -> PodLogs | None:
         """Follow what pods write, unless that is not wanted."""
         wanted, config = self._config.logs, self._config
@@ -209,29 +173,13 @@ class KubernetesDeployment:
         folder = self._context.log_dir
         return PodLogs(api, folder, wanted.pods, config.log_limit, self._secrets)
 
-    def _on_pod(self, change: watching.Change, pod: Json, before: Json | None, t_ns: int) -> None:
-        self._census.on_pod(change, pod, before, t_ns)
-        self._journal.on_pod(change, pod, before, t_ns)
-        if self._logs is not None:
-            self._logs.on_pod(change, pod, before, t_ns)
-
-    def _on_node(self, change: watching.Change, node: Json, before: Json | None, t_ns: int) -> None:
-        """A node that is lost is a failure where pods of ours are; others come and go."""
-        self._nodes_seen.on_node(change, node, before, t_ns)
-        if self._census.is_on(str(node["metadata"]["name"])):
-            self._journal.on_node(change, node, before, t_ns)
-
-    def _pods(self) -> list[Json]:
-        watcher = self._watchers.get("pods")
-        return watcher.things if watcher is not None else []
-
     def wait_ready(self, *, cancelled: Cancelled) -> None:
         """Block until every workload is up and every target answers; see `Deployment.wait_ready`."""
         begun = time.monotonic()
         ready = self._config.ready
         first = f"{next(iter(self._routes_wanted))}-0"
         waiter = Waiter(
-            self._api, self._context.name, self._namespace, self._workloads, self._pods, self.mask
+            self._api, self._context.name, self._namespace, self._workloads, lambda: self._seen.pods, self.mask
         )  # fmt: skip
         waiter.wait(ready.timeout, first_instance=first, cancelled=cancelled)
         self._timings_s["pods_ready"] = round(time.monotonic() - begun, 4)
@@ -251,7 +199,7 @@ class KubernetesDeployment:
             )
         self._baseline = Baseline.take(self._api, self._workloads)
         self._timings_s["ready"] = round(time.monotonic() - begun, 4)
-        self._journal.arm()
+        self._seen.journal.arm()
 
     def _find_target(self, name: str, until: float, cancelled: Cancelled) -> None:
         """Find the way to a target, waiting for it as long as there is time."""
@@ -307,48 +255,32 @@ class KubernetesDeployment:
     def events(self) -> Sequence[SystemEvent]:
         """Failures of pods and nodes since it was ready; see `Deployment.events`."""
         if not self._ending.is_set():
-            self._check_heard()
-        return self._journal.events
-
-    def _check_heard(self) -> None:
-        """Make sure that everything was told that happened to the pods.
-
-        Raises
-        ------
-        PlatformError
-        """
-        watcher = self._watchers.get("pods")
-        if watcher is not None and watcher.denied:
-            raise PlatformError(f"pods could not be watched to the end: {watcher.denied}", hint="log in anew")
-        if watcher is not None and not watcher.connected(RECONNECT_S):
-            raise PlatformError(
-                f"the API server of context {self._api.context!r} at {self._api.server} is not heard any more",
-                hint="is it up? what happened to the pods meanwhile is not known",
-            )
-        self._lease.check()
-        if self._edges is not None:
-            self._edges.check()
+            self._seen.check_heard()
+            self._lease.check()
+            if self._edges is not None:
+                self._edges.check()
+        return self._seen.journal.events
 
     def steps(self) -> Sequence[Step]:
         """Steps of every pod's life, in the order in which they were seen."""
-        return self._journal.steps
+        return self._seen.journal.steps
 
     def images(self) -> dict[str, list[str]]:
         """What its pods really run; see `base.NamesImages`."""
-        return pods.images(self._pods())
+        return pods.images(self._seen.pods)
 
     def view(self) -> ClusterView:
         """What telemetry may see; see `view.SeenInCluster`."""
         return ClusterView(
-            self._api, self._namespace, self._context.token, self._workloads, self._watchers, self._journal,
-            self._census, self._nodes_seen, self._connection.kubeconfig,
+            self._api, self._namespace, self._context.token, self._workloads, self._seen.watchers,
+            self._seen.journal, self._seen.census, self._seen.nodes, self._connection.kubeconfig,
         )  # fmt: skip
 
     def unsettled(self, *, cpu_below: float | None, replicas: bool) -> str:
         """What keeps the deployment from its baseline; see `base.KnowsBaseline`."""
         if self._baseline is None:
             return "it was not ready yet"
-        living = self._pods()
+        living = self._seen.pods
         try:
             if replicas:
                 for words in off_baseline(
@@ -364,7 +296,7 @@ class KubernetesDeployment:
 
     def describe(self) -> dict[str, Any]:
         """Facts for run.json; header values that hold a secret are masked."""
-        living = self._pods()
+        living = self._seen.pods
         return {
             "platform": "kubernetes",
             "cluster": self._connection.cluster,
@@ -389,14 +321,7 @@ class KubernetesDeployment:
                 if self._baseline is not None and self._baseline.nodes is not None
                 else {}
             ),
-            "watches": {
-                name: {
-                    "denied": watcher.denied,
-                    "gaps_s": [round((g.to_ns - g.from_ns) / 1e9, 3) for g in watcher.gaps],
-                }
-                for name, watcher in self._watchers.items()
-                if watcher.denied or watcher.gaps
-            },
+            "watches": self._seen.facts(),
             "logs": self._logs.facts() if self._logs is not None else {},
             **({"edges": self._edges.facts()} if self._edges is not None else {}),
             "timings_s": dict(self._timings_s),
@@ -410,7 +335,7 @@ class KubernetesDeployment:
 
     def victims(self, target: str) -> Sequence[str]:
         """Pods that a fault can hit; see `base.HasVictims`."""
-        return disturbing.behind(self._api, self._namespace, self._routes_wanted[target], self._pods())
+        return disturbing.behind(self._api, self._namespace, self._routes_wanted[target], self._seen.pods)
 
     def kill_instance(self, name: str, *, grace_s: float) -> None:
         """Delete a pod; see `base.KillsInstances`."""
@@ -451,7 +376,7 @@ class KubernetesDeployment:
         return int(facts.get("bytes", 0)), undo
 
     def _pod(self, name: str) -> Json:
-        pod = next((pod for pod in self._pods() if pod["metadata"]["name"] == name), None)
+        pod = next((pod for pod in self._seen.pods if pod["metadata"]["name"] == name), None)
         if pod is None:
             raise PlatformError(f"there is no pod {name} any more")
         return pod
@@ -472,9 +397,8 @@ class KubernetesDeployment:
         with self._removing:
             if self._removed:
                 return self._kept_logs()
-            self._journal.disarm()
-            for watcher in self._watchers.values():
-                watcher.close()
+            self._seen.journal.disarm()
+            self._seen.close()
             with contextlib.ExitStack() as each:  # whatever fails, from the last to the first
                 api = self._api.opened()
                 each.callback(api.close)

@@ -237,7 +237,7 @@ def abandoned(make: Make, context: DeployContext, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(lease, "holder", lambda: lease.machine_id() + "/another-boot/1/1")
     deployment = PLATFORM.deploy(make(**keys), context)
     monkeypatch.undo()
-    for watcher in deployment._watchers.values():
+    for watcher in deployment._seen.watchers.values():
         watcher.close()
     deployment._lease.close()
     deployment._api.close()
