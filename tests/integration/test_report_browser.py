@@ -13,7 +13,7 @@ pytestmark = [
     ),
 ]
 
-FIGURES = 8
+FIGURES = 11
 WIDTHS = (390, 1280)
 
 
