@@ -17,7 +17,7 @@ from towtank.analysis.intervals import FloatArray, mean_interval
 from towtank.analysis.load_curves import LATENCY, LoadCurve
 from towtank.analysis.load_levels import LoadFamily
 from towtank.analysis.model import RunSummary
-from towtank.analysis.turning_point import TurningPoint, turning_point
+from towtank.analysis.turning_point import FEWEST_LEVELS, TurningPoint, turning_point
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.laddered import declared_load
 from towtank.design.load_shape import duration_s
@@ -76,12 +76,13 @@ def ramp_turns(
 
 
 def _loads(spec: TreatmentSpec) -> FloatArray | None:
-    """Intended load of each second; None where it is constant, another tool's, or not one load."""
+    """Intended load of each second; None where it is constant, has few levels, is another tool's, or not one load."""
     if spec.beside or isinstance(spec.workload, ForeignWorkload) or declared_load(spec) > 0:
         return None
     loads = intended_load(spec.workload.load)
     some = loads[loads > 0]
-    return loads if some.size and some.max() >= LEAST_RISE * some.min() else None
+    is_curve = np.unique(some).size >= FEWEST_LEVELS and some.max() >= LEAST_RISE * some.min()
+    return loads if is_curve else None
 
 
 def _of_run(
