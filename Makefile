@@ -108,7 +108,7 @@ testbed-down: setup ## end it; nothing is left but programs, images and logs in 
 
 # --- care -----------------------------------------------------------------------------------------------
 
-.PHONY: lint lint-python lint-rust fmt bench-peers docs clean constraints wheel
+.PHONY: lint lint-python lint-rust fmt bench-peers docs clean messages constraints wheel
 lint: setup lint-python lint-rust ## ruff, mypy strict, rustfmt, clippy: all as errors
 
 lint-python: $(VENV)/.ready
@@ -132,6 +132,9 @@ bench-peers: setup ## the engine beside its peers: installs them, measures (≤ 
 
 docs: setup ## pages that are generated from code
 	$(PY) tools/generate_docs.py
+
+messages: $(VENV)/.ready ## what reports say, from the code into the catalogues of translations
+	$(PY) tools/messages.py
 
 constraints: $(VENV)/.ready ## renew constraints.txt from pyproject.toml
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

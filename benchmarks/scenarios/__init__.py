@@ -13,6 +13,7 @@ from benchmarks.scenarios import (
     io_uring,
     keepalive,
     kubernetes,
+    large_report,
     memory,
     open_load,
     records,
@@ -45,5 +46,6 @@ SCENARIOS: dict[str, Scenario] = {
     "start": start,
     "io_uring": io_uring,
     "report": report,
+    "large-report": large_report,
     "kubernetes": kubernetes,
 }

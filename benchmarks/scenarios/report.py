@@ -18,8 +18,9 @@ import json, resource, sys, time
 from pathlib import Path
 began = time.monotonic()
 {code}
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({{"seconds": round(time.monotonic() - began, 1), "max_rss_mib": round(peak, 1)}}))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({{"seconds": round(time.monotonic() - began, 1), "cpu_s": round(used.ru_utime + used.ru_stime, 1),
+                  "max_rss_mib": round(used.ru_maxrss / 1024, 1)}}))
 """
 
 
@@ -33,7 +34,7 @@ def run(setting: Setting) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="towtank-bench-") as name:
         results = Path(name, "results")
         began = time.monotonic()
-        _python(
+        in_python(
             root,
             f"""
 sys.path.insert(0, {str(root / "tests")!r})
@@ -45,7 +46,7 @@ make_results(Path({str(results)!r}),
 """,
         )
         made = time.monotonic() - began
-        counting = _python(
+        counting = in_python(
             root,
             f"""
 from towtank.store import Results
@@ -56,7 +57,7 @@ for run in Results.open(Path({str(results)!r})).runs():
     write_totals(layout.requests, layout.totals, window=window)
 """,
         )
-        reporting = _python(root, f"from towtank.report import write\nwrite(Path({str(results)!r}))")
+        reporting = in_python(root, f"from towtank.report import write\nwrite(Path({str(results)!r}))")
         size = sum(p.stat().st_size for p in results.rglob("report.html"))
     return {
         "records": records,
@@ -68,7 +69,8 @@ for run in Results.open(Path({str(results)!r})).runs():
     }
 
 
-def _python(root: Path, code: str) -> dict[str, Any]:
+def in_python(root: Path, code: str) -> dict[str, Any]:
+    """Run code in a process of its own: its time, its CPU time and its peak memory."""
     done = subprocess.run(
         [sys.executable, "-c", _PHASE.format(code=code)],
         cwd=root,
