@@ -22,8 +22,8 @@ SOURCES = (
     "variables.py",
 )  # fmt: skip
 LEFT_OUT = (
-    "report/interchange", "report/language", "report/html", "report/paper", "report/csv_tables.py",
-    "analysis/planning.py",
+    "report/interchange", "report/language", "report/html", "report/paper/latex", "report/paper/escape",
+    "report/paper/folder", "report/csv_tables.py", "analysis/planning.py",
 )  # fmt: skip
 """Files for other tools, this machinery, what translates itself, and what only `towtank plan` prints."""
 WORDS = re.compile(r"[A-Za-z]{2,}[,;:.]? |[ ,;(][A-Za-z]{2,}")
@@ -42,7 +42,9 @@ WORDS_OF_OURS = (
     "and", "Treatment", "treatment", "slow", "throughput", "requests", "is", "in", "or", "to", "of", "variables",
     "{amount} % lower", "{amount} % higher", "{amount} points lower", "{amount} points higher", "{amount} point lower",
     "{amount} point higher", "{n} blocks", "{n} block", "{n} runs a side", "{n} run a side", "{n} cores", "sign flip",
-    "mann whitney", "brunner munzel", "freedman lane", "mcnemar", "permutation", "Experiment", "{level} interval",
+    "mann whitney", "brunner munzel", "freedman lane", "mcnemar", "permutation", "Experiment",
+    "table",
+    "figure", "{level} interval",
     "{level} simultaneous interval {low}", "fell", "rose", "{n} runs", "{n} run", "{n} points", "{n} point", "each",
     "{treatment} compared with {baseline} is {and}.",
     "more", "less", "higher", "lower", "points", "once", "pod", "node", "pods", "nodes",

@@ -62,7 +62,7 @@ def write_paper(model: ReportModel, folder: Path, formats: Iterable[str] = FORMA
         shown = [file for one in entries for file in one.files if file.endswith(".tex")]
         _text(folder / DOCUMENT, latex.document(model, shown))
         _text(folder / INDEX, as_markdown(model, entries, packages=latex.PACKAGES))
-        _text(folder / INDEX_CSV, as_csv(entries))
+        _text(folder / INDEX_CSV, as_csv(model, entries))
     except OSError as error:
         raise ResultsError(
             f"tables and figures cannot be written to {folder}: {error.strerror}",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from towtank.report.computed import computed
+from towtank.report.language import catalogue
 from towtank.report.model import Figure, ReportModel, Table
 from towtank.report.text import markdown as esc
 
@@ -55,14 +56,22 @@ class Entry:
         return computed(self.block)
 
 
-def as_csv(entries: Sequence[Entry]) -> str:
+def as_csv(model: ReportModel, entries: Sequence[Entry]) -> str:
     """Write the index for programs: one row for each table and figure, its files with blanks between."""
-    text = io.StringIO()
+    text, say = io.StringIO(), catalogue(model.language).text
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for one in entries:
         writer.writerow(
-            (one.kind, one.block.id, one.section, one.title, one.caption, one.computed, " ".join(one.files))
+            (
+                one.kind,
+                one.block.id,
+                one.section,
+                one.title,
+                one.caption,
+                say(one.computed),
+                " ".join(one.files),
+            )
         )
     return text.getvalue()
 
@@ -72,37 +81,42 @@ def as_markdown(model: ReportModel, entries: Sequence[Entry], *, packages: Seque
     dated = f", {esc(model.dated, starts_line=False)}" if model.dated else ""
     made = ", ".join(f"{name} {version}" for name, version in model.versions.items())
     versions = esc(made, starts_line=False)
-    digest = f" Digest of the experiment: `{esc(model.digest)}`." if model.digest else ""
+    say = catalogue(model.language).text
+    digest = f" {say('Digest of the experiment')}: `{esc(model.digest)}`." if model.digest else ""
     parts = [
-        f"# Tables and figures: {esc(model.question)}",
-        f"Experiment {esc(model.experiment)}{dated}.{digest}"
-        + (f" Made with {versions}." if versions else ""),
+        f"# {say('Tables and figures')}: {esc(model.question)}",
+        f"{say('Experiment')} {esc(model.experiment)}{dated}.{digest}"
+        + (f" {say('Made with')} {versions}." if versions else ""),
         f"**{esc(model.headline)}**" + (f" {esc(model.caution)}" if model.caution else ""),
-        "Names of files stay the same from report to report. LaTeX: load "
-        + ", ".join(f"`{name}`" for name in packages)
-        + " and `\\input` a file; figures look below `\\towtankfolder`, the path of this folder (`.` if it is not"
-        " defined). `all.tex` shows everything. Figures come as wide as a page (7 in) and, as `…-column`, as wide as a"
-        " column (3.6 in). The CSV files have the unrounded number beside each text.",
-        _overview(entries),
-        *(_entry(one) for one in entries),
+        say("Names of files stay the same from report to report.")
+        + f" {say('LaTeX: load')} {', '.join(f'`{name}`' for name in packages)}. "
+        + say(
+            "`\\input` a file; figures look below `\\towtankfolder`, the path of this folder (`.` if it is not "
+            "defined). `all.tex` shows everything. Figures come as wide as a page (7 in) and, as `…-column`, as wide "
+            "as a column (3.6 in). The CSV files have the unrounded number beside each text."
+        ),
+        _overview(entries, say),
+        *(_entry(one, say) for one in entries),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _overview(entries: Sequence[Entry]) -> str:
+def _overview(entries: Sequence[Entry], say: Callable[[str], str]) -> str:
     rows = []
     for one in entries:
         title, section = (esc(text, starts_line=False) for text in (one.title, one.section))
-        rows.append(f"| `{one.block.id}` | {one.kind} | {title} | {section} |")
-    return "\n".join(["| name | | what | section of the report |", "|---|---|---|---|", *rows])
+        rows.append(f"| `{one.block.id}` | {say(one.kind)} | {title} | {section} |")
+    return "\n".join(
+        [f"| {say('name')} | | {say('what')} | {say('section of the report')} |", "|---|---|---|---|", *rows]
+    )
 
 
-def _entry(one: Entry) -> str:
-    seen = f"\n- Seen: {esc(one.block.alt)}" if isinstance(one.block, Figure) else ""
+def _entry(one: Entry, say: Callable[[str], str]) -> str:
+    seen = f"\n- {say('Seen')}: {esc(one.block.alt)}" if isinstance(one.block, Figure) else ""
     return (
         f"## {esc(one.title)}\n\n"
-        f"- Files: {', '.join(f'`{file}`' for file in one.files)}\n"
-        + (f"- Caption: {esc(one.caption)}\n" if one.caption else "")
-        + (f"- Computed: {esc(one.computed)}" if one.computed else "- Computed: see the caption")
+        f"- {say('Files')}: {', '.join(f'`{file}`' for file in one.files)}\n"
+        + (f"- {say('Caption')}: {esc(one.caption)}\n" if one.caption else "")
+        + f"- {say('Computed')}: {esc(say(one.computed)) if one.computed else say('see the caption')}"
         + seen
     )
