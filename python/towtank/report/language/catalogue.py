@@ -23,7 +23,7 @@ ENGLISH = "en"
 _PLACE = re.compile(r"\{(\w+)\}")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CUTS = tuple(re.compile(cut) for cut in (
-    r"(?<=[.!?])(\s+)", r"(?<=;)(\s+)", r"(\s+\|\s+|\s+·\s+)", r"(?<=:)(\s+)", r"(,\s+|\s+and\s+)",
+    r"(?<=[.!?])(\s+)", r"(;\s+)", r"(\s+\|\s+|\s+·\s+)", r"(:\s+)", r"(,\s+|\s+and\s+)",
 ))  # fmt: skip
 """Where a text is taken apart."""
 _AROUND = re.compile(r"^([^\w{“]*)(.*?)([^\w}%”)]*)$", re.DOTALL)
