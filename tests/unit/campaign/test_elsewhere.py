@@ -266,9 +266,11 @@ def test_kubelets_that_fall_silent_make_a_finding_and_no_crash(bench, plan, clus
 
     cluster.answers = answer
     bench.run(observed(plan))
-    first, second = Results.open(bench.folder).runs()
-    reasons = {one.name: one.message for one in first.record.verdicts.instrument_reasons}
-    assert "kubelet" in reasons["telemetry_failed"]
-    assert first.record.verdicts.instrument == "suspect"
+    first, *others = Results.open(bench.folder).runs()  # on a busy machine some are invalid, and repeated
+    reasons = {one.name: one for one in first.record.verdicts.instrument_reasons}
+    assert "kubelet" in reasons["telemetry_failed"].message
+    assert not reasons["telemetry_failed"].severe  # suspect
     assert "the kubelet is away" in " ".join(first.events().to_pydict()["message"])
-    assert "telemetry_failed" not in {one.name for one in second.record.verdicts.instrument_reasons}
+    assert others
+    for other in others:
+        assert "telemetry_failed" not in {one.name for one in other.record.verdicts.instrument_reasons}
