@@ -265,13 +265,17 @@ def _scale_up(pods: Pods, rises_us: Sequence[int]) -> Quantity:
 
 
 def _more_wanted(pods: Pods, since_us: int, until_us: int) -> bool:
-    """Whether more pods were wanted in a time than when it began; yes where that was not counted."""
-    wanted = pods.counts[pods.counts["metric"] == "pods_desired"]
-    before = wanted[wanted["t_us"] <= since_us]
-    inside = wanted[wanted["t_us"].between(since_us, until_us, inclusive="right")]
-    if before.empty or inside.empty:
+    """Whether more pods were wanted in a time than when it began; yes where that was not counted.
+
+    Counting begins with the load, up to an interval after its first rise: then the first count stands for that moment.
+    """
+    wanted = pods.counts[pods.counts["metric"] == "pods_desired"].sort_values("t_us")
+    before = wanted[wanted["t_us"] <= since_us]["value"]
+    inside = wanted[wanted["t_us"].between(since_us, until_us, inclusive="right")]["value"]
+    if inside.empty:
         return True
-    return bool(inside["value"].max() > before.sort_values("t_us")["value"].iloc[-1])
+    at_first = inside.iloc[0] if before.empty else before.iloc[-1]
+    return bool(inside.max() > at_first)
 
 
 def _born(pods: Pods, *, under_load: bool) -> list[str]:

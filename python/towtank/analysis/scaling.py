@@ -115,7 +115,7 @@ def curve_of(demand: Demand) -> DemandCurve:
 def of_run(
     supply: Supply, window: Window | None, asked: Demanded | None, *, treatment_id: str, run_id: str
 ) -> RunScaling | None:
-    """Compare supply with demand in the measured window of a run; None where neither is known.
+    """Compare supply with demand in the measured window of a run; None where neither is known, or nothing was scaled.
 
     The grid begins with the window: its warm-up is left out.
     """
@@ -133,7 +133,7 @@ def of_run(
     if steps is None:
         return nothing(supply.reason)
     if asked.demand is None:
-        return nothing(asked.reason, [("supply", steps)])
+        return nothing(asked.reason, [("supply", steps)]) if _scales(steps) else None
     first = round(window.start_us * MICROSECOND_S / GRID_S)
     begin_s = first * GRID_S
     loads = np.array(asked.loads[first : round(end_s / GRID_S)])
@@ -155,6 +155,12 @@ def of_run(
     judged = judge(curve, loads, steps, start_s=begin_s)
     changes = () if judged.found is None else adaptations(dict(known)["demand"], steps)
     return RunScaling(**name, judged=judged, changes=changes, series=_series(known, **name))
+
+
+def _scales(supply: StepFunction) -> bool:
+    """Whether supply rose, or ended elsewhere than it began; an instance that was lost and replaced scales nothing."""
+    known = supply.values[~np.isnan(supply.values)]
+    return bool(known.size and (known.max() > known[0] or known[-1] != known[0]))
 
 
 def values_of(found: RunScaling | None) -> dict[str, Quantity]:

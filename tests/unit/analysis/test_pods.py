@@ -78,15 +78,16 @@ def test_the_first_new_pod_after_each_rise_counts():
     assert "not known when" in values(events=events, rises_s=())["scale_up"].reason
 
 
-def test_a_pod_that_takes_the_place_of_another_is_no_scaling():
+@pytest.mark.parametrize(
+    "begun_s", [-1, 0.4], ids=["counted before the load", "counted from just after its beginning"]
+)
+def test_a_pod_that_takes_the_place_of_another_is_no_scaling(begun_s):
     """Load rises at 0 s; 2 pods are wanted all the time, and one that was killed at 4 s is replaced."""
     events = life("again", created=4, ready=5)
-    same = [*counted(-1, desired=2), *counted(2, desired=2), *counted(5, desired=2)]
-    more = [*counted(-1, desired=2), *counted(2, desired=2), *counted(4.5, desired=3)]
-    assert (
-        values(events=events, samples=same, rises_s=(0.0,))["scale_up"].reason
-        == "no rise of the load brought a new pod"
-    )
+    same = [*counted(begun_s, desired=2), *counted(2, desired=2), *counted(5, desired=2)]
+    more = [*counted(begun_s, desired=2), *counted(2, desired=2), *counted(4.5, desired=3)]
+    replaced = values(events=events, samples=same, rises_s=(0.0,))["scale_up"]
+    assert replaced.reason == "no rise of the load brought a new pod"
     assert values(events=events, samples=more, rises_s=(0.0,))["scale_up"].value == pytest.approx(5.0)
 
 

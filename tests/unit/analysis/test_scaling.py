@@ -91,6 +91,13 @@ def test_without_a_calibration_there_is_the_figure_and_the_reason():
     assert found.series["value"].tolist() == [1, 2, 1, 1]
 
 
+@pytest.mark.parametrize(
+    "supply", [lambda _t: 2, lambda t: 1 if 30 < t < 35 else 2], ids=["fixed", "one was replaced"]
+)
+def test_where_nothing_is_scaled_no_calibration_is_missed(supply):
+    assert judged(supply, spec_=spec(calibrated=False)) is None
+
+
 def test_a_calibration_for_other_objectives_says_nothing():
     assert "another question" in judged(spec_=spec(slo={"p95": 0.5})).judged.reason
 
