@@ -21,7 +21,7 @@ from towtank.units import format_duration, format_number
 FACTOR = 1.5
 """Smallest ratio of two levels that is worth a word."""
 BEFORE_S, AFTER_S = 10.0, 2.0
-"""An event this long before a shift, or this soon after its bin, is named beside it."""
+"""An event under load this long before a shift, or this soon after its bin, is named beside it."""
 WORTH = 0.05
 """Relative difference from the rest of the run below which a longer warm-up changes nothing that matters."""
 MOST_TOLD = 5
@@ -158,7 +158,7 @@ def _beside(events: pa.Table, t_s: float, bin_s: float) -> str:
         row
         for row in events.select(["t_us", "source", "kind", "instance", "message"]).to_pylist()
         if row["kind"] not in _OF_THE_INSTRUMENT
-        and t_s - BEFORE_S <= row["t_us"] / 1e6 <= t_s + bin_s + AFTER_S
+        and max(0.0, t_s - BEFORE_S) <= row["t_us"] / 1e6 <= t_s + bin_s + AFTER_S
     ]
     if not found:
         return ""
@@ -166,9 +166,8 @@ def _beside(events: pa.Table, t_s: float, bin_s: float) -> str:
     gap = t_s - nearest["t_us"] / 1e6
     when = "at the same time as" if abs(gap) < bin_s else f"{format_duration(abs(gap), digits=2)} "
     when += "" if abs(gap) < bin_s else ("after" if gap > 0 else "before")
-    what = nearest["message"] or " ".join(
-        filter(None, (nearest["instance"], nearest["kind"].replace("_", " ")))
-    )
+    instance, words = nearest["instance"], nearest["message"] or nearest["kind"].replace("_", " ")
+    what = words if not instance or instance in words else f"{instance} {words}"
     return f"{when}: {what} ({nearest['source']})"
 
 

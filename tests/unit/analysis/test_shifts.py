@@ -97,6 +97,17 @@ def test_a_burst_of_a_log_and_a_fault_may_be_what_happened_then(row, beside):
     assert shift.beside == beside
 
 
+def test_what_was_before_the_load_is_not_beside_a_shift_under_it():
+    values = noisy()
+    values[8:] *= 5
+    beside = {}
+    for when_us in (-1_000_000, 1_000_000):
+        ready = events((when_us, "kubernetes", "pod_ready", "pod-a", "ready"))
+        [shift] = of_run(record(), series(values), ready, ((0.0, 100.0),)).shifts
+        beside[when_us] = shift.beside
+    assert beside == {-1_000_000: "", 1_000_000: "7 s after: pod-a ready (kubernetes)"}
+
+
 def test_a_shift_is_told_with_what_happened_then():
     values = noisy()
     values[61:] *= 5
