@@ -23,7 +23,15 @@ from towtank.cost.break_even import (
     while_there,
 )
 from towtank.cost.money import DAY_S, converted
-from towtank.cost.price_list import AnyPriceList, OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
+from towtank.cost.price_list import (
+    AnyPriceList,
+    OwnHardware,
+    PerInstance,
+    PerRequest,
+    PodRequests,
+    Reserved,
+    rounded_up,
+)
 from towtank.cost.rules import CannotPriceError
 from towtank.cost.spec import CostSpec, PricedDeployment
 from towtank.design.plan import Plan
@@ -196,9 +204,8 @@ def _priced_line(  # noqa: PLR0917 - all that a line is made of
                 most_per_s=MOST_PER_S, credit=prices.credit_per_month, per_request=each,
             )  # fmt: skip
         case PodRequests():
-            pod = vcpu * prices.vcpu + gib * prices.memory
             return staircase(
-                label, node_per_s=pod, fee_per_s=prices.fee, capacity=capacity, least_nodes=1,
+                label, node_per_s=_pod(prices, one), fee_per_s=prices.fee, capacity=capacity, least_nodes=1,
                 most_per_s=MOST_PER_S, credit=prices.credit_per_month, per_request=each,
             )  # fmt: skip
         case OwnHardware():
@@ -213,12 +220,30 @@ def _priced_line(  # noqa: PLR0917 - all that a line is made of
                 "how long an instance waits before it goes is not known: write `idle` in `cost`"
             )
         case PerInstance():
-            free = prices.free_per_month
             return while_there(
-                label, instance_per_s=vcpu * prices.vcpu + gib * prices.memory, capacity=capacity,
-                idle_s=one.idle or 0.0, least=0, most_per_s=MOST_PER_S, per_request=each,
-                free=free.vcpu_seconds * prices.vcpu + free.gib_seconds * prices.memory,
+                label, vcpu_price=prices.vcpu, gib_price=prices.memory, vcpu=vcpu, gib=gib, capacity=capacity,
+                idle_s=one.idle or 0.0, least=0, most_per_s=MOST_PER_S, free=prices.free_per_month, per_request=each,
             )  # fmt: skip
+
+
+def _pod(prices: PodRequests, one: PricedDeployment) -> float:
+    """Price of a pod for a second, by what it is billed for.
+
+    Raises
+    ------
+    CannotPriceError
+        Its size is not written. What all pods of a run requested together says nothing of how many carry a load.
+    """
+    missing = [
+        key for key, price in (("vcpu", prices.vcpu), ("memory", prices.memory)) if price and getattr(one, key) is None
+    ]  # fmt: skip
+    if missing:
+        raise CannotPriceError(
+            f"what one pod requests is not known: write {' and '.join(f'`{key}`' for key in missing)} in `cost`"
+        )
+    vcpu = one.vcpu or 0.0
+    billed = vcpu if prices.vcpu_step is None else rounded_up(vcpu, prices.vcpu_step)
+    return billed * prices.vcpu + (one.memory or 0) / GIB * prices.memory
 
 
 def _mean_bytes(prices: AnyPriceList, runs: Sequence[RunCost]) -> float:

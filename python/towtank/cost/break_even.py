@@ -172,16 +172,18 @@ def pay_per_use(
 
 
 def while_there(
-    name: str, *, instance_per_s: float, capacity: Measured, idle_s: float, least: int, most_per_s: float,
-    free: float = 0.0, per_request: float = 0.0,
+    name: str, *, vcpu_price: float, gib_price: float, vcpu: float, gib: float, capacity: Measured, idle_s: float,
+    least: int, most_per_s: float, free: FreePerMonth, per_request: float = 0.0,
 ) -> Line:  # fmt: skip
     """Line of instances that are paid as long as they are there, scaling to `least`.
 
     Parameters
     ----------
     name : str
-    instance_per_s : float
-        Price of one instance for a second.
+    vcpu_price, gib_price : float
+        Of a second.
+    vcpu, gib : float
+        Size of an instance.
     capacity : Measured
         Requests per second that an instance carries, > 0.
     idle_s : float
@@ -189,8 +191,8 @@ def while_there(
     least : int
         Instances that never go; 0 scales to zero.
     most_per_s : float
-    free : float
-        What the free tier of a month is worth.
+    free : FreePerMonth
+        Free memory pays for memory only, free vCPU for vCPU.
     per_request : float
         What every request costs besides: logs, egress.
 
@@ -206,8 +208,12 @@ def while_there(
         def cost(per_s: float) -> float:
             working = math.ceil(round(per_s / per_instance, 9))
             there = -math.expm1(-per_s * (idle_s + 1 / per_instance)) if working <= 1 else float(working)
-            instances = max(float(least), there) * instance_per_s * MONTH_S
-            return max(0.0, instances - free) + per_s * per_request * MONTH_S
+            seconds = max(float(least), there) * MONTH_S
+            return (
+                max(0.0, seconds * vcpu - free.vcpu_seconds) * vcpu_price
+                + max(0.0, seconds * gib - free.gib_seconds) * gib_price
+                + per_s * per_request * MONTH_S
+            )
 
         return cost
 

@@ -101,10 +101,17 @@ def test_lines_that_never_meet_have_no_crossing():
     assert cheapest([dear, cheap], 1) == "cheap"
 
 
+def there(**changes):
+    """Instances of 1 a month that carry 10/s."""
+    some = {
+        "vcpu_price": 1 / MONTH_S, "gib_price": 0.0, "vcpu": 1, "gib": 0, "capacity": Measured(10.0), "idle_s": 0,
+        "least": 0, "most_per_s": 100, "free": FreePerMonth(),
+    }  # fmt: skip
+    return while_there("there", **some | changes)
+
+
 def test_an_instance_that_scales_to_zero_is_paid_while_it_waits():
-    line = while_there(
-        "zero", instance_per_s=1 / MONTH_S, capacity=Measured(10.0), idle_s=899.9, least=0, most_per_s=100
-    )
+    line = there(idle_s=899.9)
     assert line.cost(0) == 0.0
     # a request in 900 s, and 900 s there after each: 1 − 1/e of the time
     assert line.cost(1 / 900) == pytest.approx(1 - 1 / math.e)
@@ -113,10 +120,14 @@ def test_an_instance_that_scales_to_zero_is_paid_while_it_waits():
 
 
 def test_an_instance_that_stays_is_always_paid():
-    line = while_there(
-        "one", instance_per_s=1 / MONTH_S, capacity=Measured(10.0), idle_s=0, least=1, most_per_s=9
-    )
+    assert there(least=1).cost(0) == pytest.approx(1.0)
+
+
+def test_free_memory_does_not_pay_for_vcpu():
+    # one instance all the time: 1 for its vCPU, and a quarter of the free memory is used
+    line = there(least=1, gib_price=1 / MONTH_S, gib=1, free=FreePerMonth(gib_seconds=4 * MONTH_S))
     assert line.cost(0) == pytest.approx(1.0)
+    assert there(least=1, free=FreePerMonth(vcpu_seconds=0.25 * MONTH_S)).cost(0) == pytest.approx(0.75)
 
 
 def test_a_crossing_is_said_by_the_day():

@@ -9,7 +9,7 @@ import pytest
 from towtank.analysis.break_even import break_even
 from towtank.analysis.run_cost import RunCost
 from towtank.cost.money import DAY_S, MONTH_S
-from towtank.cost.price_list import OwnHardware, PerInstance, PerRequest, Reserved
+from towtank.cost.price_list import OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
 from towtank.cost.spec import CostSpec, PricedDeployment
 
 WHO = {"prices": "t", "date": "2026-01-01", "source": "p", "currency": "EUR", "log": "free", "egress": "free"}
@@ -69,6 +69,24 @@ def test_what_has_no_line_is_said_with_its_reason():
         "write `idle`"
         in found(run=PricedDeployment(prices=there, vcpu=1, memory=1, carries="5/s")).unknown["run"]
     )
+
+
+PODS = PodRequests(
+    **WHO, model="pod-requests", vcpu="100/month", memory="10/month", fee="free", vcpu_step="250m"
+)
+
+
+def test_pods_of_unknown_size_have_no_line_and_do_not_cost_nothing():
+    by_steps = PODS.model_copy(update={"vcpu_step": None})
+    small = found(nodes=PAID["nodes"], pods=PricedDeployment(prices=by_steps, carries="5/s", memory="1GiB"))
+    assert small.unknown["pods"] == "what one pod requests is not known: write `vcpu` in `cost`"
+    assert "`vcpu` and `memory`" in found(pods=PricedDeployment(prices=PODS, carries="5/s")).unknown["pods"]
+
+
+def test_pods_are_rounded_up_as_they_are_billed():
+    every = found(pods=PricedDeployment(prices=PODS, carries="1000/s", vcpu=0.3, memory="1GiB"))
+    assert every.unknown == {}
+    assert every.curves["cost"].iloc[0] == pytest.approx(0.5 * 100 + 10)
 
 
 def test_treatments_that_differ_in_more_are_not_compared():
