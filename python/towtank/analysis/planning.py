@@ -12,13 +12,11 @@ from towtank.analysis.comparison import Rules, Values
 from towtank.analysis.contrasts import Contrast, contrasts, within_blocks
 from towtank.analysis.differences import between_blocks, between_samples
 from towtank.analysis.model import Quantity
-from towtank.analysis.own_values import own_values
 from towtank.analysis.power import blocks_to_resolve, power_of_t, upper_sd
 from towtank.analysis.run_cost import cost_values
-from towtank.analysis.scaling import demand_values
+from towtank.analysis.run_values import run_values
 from towtank.analysis.selection import counting_attempts
 from towtank.analysis.steady_state import steady_folders
-from towtank.analysis.summaries import summarise_run
 from towtank.design.answer import least_blocks
 from towtank.design.plan import Plan
 from towtank.store import Results
@@ -143,8 +141,7 @@ def pilot_values(plan: Plan, pilot: Results, names: Sequence[str]) -> Values:
     for run in folders:
         if run.run_id not in chosen:
             continue
-        own = own_values(pilot, run, plan) | costs.get(run.run_id, {}) | demand_values(run, plan)
-        summary = summarise_run(run, wanted=names, own=own).summary
+        summary = run_values(pilot, run, plan, costs, wanted=names)
         for name in names:
             found[name].setdefault(run.record.treatment_id, {})[run.record.block] = summary.values[name]
     return found

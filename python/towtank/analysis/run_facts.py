@@ -18,6 +18,7 @@ from towtank.analysis.own_values import own_values
 from towtank.analysis.paid import Paid, read_paid
 from towtank.analysis.pods import Pods
 from towtank.analysis.requested import Crowded, crowded
+from towtank.analysis.run_values import rises_s
 from towtank.analysis.scaling import Demanded, RunScaling
 from towtank.analysis.selection import wanted_variables
 from towtank.analysis.shifts import Steadiness
@@ -25,7 +26,6 @@ from towtank.analysis.summaries import RunData, summarise_run
 from towtank.analysis.supply import supply_of
 from towtank.analysis.tables import step_label
 from towtank.cost.spec import PricedDeployment
-from towtank.design import load_shape
 from towtank.design.constant_load import constant_stretches
 from towtank.design.journey_shape import step_timeouts_s, trace_shares
 from towtank.design.plan import Plan, Treatment
@@ -122,7 +122,7 @@ def asked_of(plan: Plan) -> dict[str, Asked]:
             wanted,
             own,
             _step_limits(treatment),
-            _rises_s(treatment),
+            rises_s(treatment),
             constant_stretches(treatment.spec),
             trace_shares(treatment.spec.driven, treatment.spec.generator.traceparent),
             scaling.demanded(treatment.spec),
@@ -208,9 +208,3 @@ def _step_limits(treatment: Treatment) -> dict[str, float]:
         for name, workload in workloads.items()
         for step, limit in step_timeouts_s(workload).items()
     }
-
-
-def _rises_s(treatment: Treatment) -> tuple[float, ...]:
-    """When the load of any workload rises."""
-    workloads = treatment.spec.workloads.values()
-    return tuple(sorted({rise_s for workload in workloads for rise_s in load_shape.rises_s(workload.load)}))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from towtank.analysis.model import Quantity
-from towtank.analysis.own_values import own_values
 from towtank.analysis.run_cost import cost_values
+from towtank.analysis.run_values import run_values
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.steady_state import beginning_at
-from towtank.analysis.summaries import summarise_run
 from towtank.store import Results
 
 
@@ -36,8 +35,7 @@ def read_session(results: Results, start_us: int | None) -> Session:
         session.attempts[record.treatment_id] = session.attempts.get(record.treatment_id, 0) + 1
         if record.run_id not in chosen:
             continue
-        own = own_values(results, folder, plan) | costs.get(record.run_id, {})
-        summary = summarise_run(folder, wanted=wanted, own=own).summary
+        summary = run_values(results, folder, plan, costs, wanted=wanted)
         number = session.runs.get(record.treatment_id, 0)
         session.runs[record.treatment_id] = number + 1
         if summary.system == "collapsed":

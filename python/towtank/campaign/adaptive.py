@@ -9,11 +9,9 @@ from towtank import design, store
 from towtank.analysis import contrasts
 from towtank.analysis import final_blocks as stein_blocks
 from towtank.analysis.model import Quantity
-from towtank.analysis.own_values import own_values
 from towtank.analysis.run_cost import cost_values
-from towtank.analysis.scaling import demand_values
+from towtank.analysis.run_values import run_values
 from towtank.analysis.steady_state import steady_folders
-from towtank.analysis.summaries import summarise_run
 from towtank.campaign.resume import usable
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
@@ -91,8 +89,7 @@ def _pilot_values(results: Results, plan: Plan, rule: Adaptive) -> dict[tuple[st
     for run in folders:
         if run.record.block > rule.at_least or not usable(run):
             continue
-        own = own_values(results, run, plan) | costs.get(run.run_id, {}) | demand_values(run, plan)
-        summary = summarise_run(run, wanted=tuple(rule.until), own=own).summary
+        summary = run_values(results, run, plan, costs, wanted=tuple(rule.until))
         for name in rule.until:
             if name in summary.values:
                 found.setdefault((name, run.record.treatment_id), {})[run.record.block] = summary.values[name]

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from support.plans import make_plan
 from support.run_tables import FakeRun, Req
 from towtank.analysis import pods
 from towtank.analysis.pods import VARIABLES, pod_starts, read_pods, start_curves
+from towtank.analysis.run_values import run_values
 from towtank.analysis.summaries import summarise_run
 from towtank.analysis.usage import mean_usage
 
@@ -249,3 +251,11 @@ def test_the_share_of_pods_that_made_each_step_grows_with_time():
     before = curves[~curves.under_load]
     assert list(before[before.step == "ready"].t_s) == pytest.approx([2.0])
     assert "pulled" not in set(curves.step)
+
+
+def test_comparisons_and_plans_know_when_the_load_of_the_run_rises():
+    """`compare`, `history`, pilots and exports read runs without the report; this load rises at 0 s."""
+    run = FakeRun(REQUESTS, events_rows=sorted(life("a", created=1, ready=2.5)))
+    run.run_id = run.record.run_id
+    found = run_values(None, run, make_plan(blocks=1), {}, wanted=VARIABLES)
+    assert found.values["scale_up"].value == pytest.approx(2.5)

@@ -9,8 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from support.make_results import Step, TreatmentModel, make_results
+from towtank.analysis.analyse import analyse
+from towtank.analysis.session import read_session
 from towtank.analysis.versions import regressions
 from towtank.cli.main import build_app
+from towtank.design.capacity_file import Demand
 from towtank.design.model import Answer
 from towtank.errors import ResultsError
 from towtank.report.interchange import github, junit_versions
@@ -222,3 +225,31 @@ def test_the_command(folders, tmp_path):
     assert undecided.exit_code == 7
     for word in ("nan", "None", "inf "):
         assert word not in undecided.output
+
+
+def test_what_needs_the_load_or_a_demand_is_read_as_the_report_reads_it(tmp_path):
+    """Two results whose claim is about elasticity: the claim has no value for a reason, and that reason is true."""
+    levels = [{"replicas": 1, "holds": 15, "fails": 30}, {"replicas": 2, "holds": 60, "fails": 80}]
+    demand = {"calibration": "c.json", "deployment": "one", "model": "open", "slo": {}, "levels": levels}
+    results = [
+        Results.open(made(tmp_path / name, seed=seed, blocks=2)) for name, seed in (("old", 1), ("new", 2))
+    ]
+    for one in results:
+        plan = one.plan
+        answer = plan.experiment.answer.model_copy(update={"primary": ("accuracy_under", "scale_up")})
+        one.plan = replace(
+            plan,
+            experiment=plan.experiment.model_copy(update={"answer": answer}),
+            treatments=tuple(
+                replace(t, spec=t.spec.model_copy(update={"demand": Demand.model_validate(demand)}))
+                for t in plan.treatments
+            ),
+        )
+    found = regressions(*results)
+    assert {claim.variable for claim in found.claims} == {"accuracy_under", "scale_up"}
+    assert {claim.verdict for claim in found.claims} == {"undecided"}
+    session = read_session(results[0], None)
+    analysed = {run.treatment_id: run for run in analyse(results[0]).runs if run.block == 1}
+    for variable in ("accuracy_under", "scale_up"):
+        for treatment, run in analysed.items():
+            assert session.values[variable][treatment][0] == run.values[variable]

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from towtank.analysis.analyse import analyse
 from towtank.analysis.distribution import Distribution, merge
-from towtank.analysis.own_values import own_values
 from towtank.analysis.run_cost import cost_values
-from towtank.analysis.scaling import demand_values
+from towtank.analysis.run_values import run_values
 from towtank.analysis.selection import counting_attempts, wanted_variables
 from towtank.analysis.steady_state import steady_folders
-from towtank.analysis.summaries import summarise_run
 from towtank.analysis.tables import LatencyCounts
 from towtank.errors import ResultsError
 from towtank.report.interchange import hgrm, junit, k6_summary
@@ -82,8 +80,7 @@ def write_k6_summaries(
     costs = cost_values(results.runs("all"), plan)
     texts = {}
     for run in _exported(results, everything=everything):
-        own = own_values(results, run, plan) | costs.get(run.run_id, {}) | demand_values(run, plan)
-        found = summarise_run(run, wanted=wanted, own=own).summary
+        found = run_values(results, run, plan, costs, wanted=wanted)
         bounds = slo.get(run.record.treatment_id, {})
         made = k6_summary.summary(found, run.counts(), bounds, plan.experiment.own)
         texts[f"{run.run_id}.json"] = (json.dumps(made, indent=2, allow_nan=False) + "\n", found.due)
