@@ -12,6 +12,8 @@ _NOTHING = frozenset({"", "-", "–", "—", "n/a", "na", "nan", "none", "null"}
 _MINUS = "−"
 _LONGEST = 40
 """Characters of a cell; more is no printed number."""
+_LARGEST = Decimal("1e30")
+"""Nothing that is counted, timed or paid is more; products of several such numbers can still be printed."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ def read_number(text: str, *, count: bool = False, slack: int = 1) -> Range | No
     if len(digits) > _LONGEST or not re.search(r"\d", digits) or not _NUMBER.fullmatch(digits):
         raise ValueError(f"{text.strip()!r} is not a number")
     number = Decimal(digits.replace(",", ""))
+    if abs(number) > _LARGEST:
+        raise ValueError(
+            f"{text.strip()!r} is more than {_LARGEST:.0e}, the largest number that is understood"
+        )
     value = Fraction(number)
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)  # noqa: S101 - digits are finite

@@ -40,8 +40,8 @@ def reserved(row: Row) -> Iterator[Check]:
             more = _product(*fee)
             made = Range(made.low + more.low, _high(made) + _high(more))
             text, named = f"{text} + {fee[0].text} × {fee[1].said}", (*known, *fee)
-        elif f"fee_per_second_{currency}" in row.cells:
-            continue  # for an unknown time
+        elif f"fee_per_second_{currency}" in row.columns:
+            continue  # of an unknown fee, or for an unknown time
         yield Check(named, made.meets(cost.range), f"printed {cost.text}, but {text} = {show_range(made)}")
 
 
@@ -57,6 +57,8 @@ def by_use(row: Row) -> Iterator[Check]:
         if call:
             each = Range(each.low + call[0].low, _high(each) + call[0].high)
             text, named = f"({call[0].text} + {text})", (*known, *call)
+        elif f"price_per_request_{currency}" in row.columns:
+            continue  # a request has a price that is not known
         made = Range(total.low * each.low, total.high * _high(each))
         yield Check(
             named,

@@ -117,7 +117,7 @@ def read_table(path: Path, *, slack: int = 1) -> Table:
             f"{path} has no rows: a line of column names and at least one row are needed",
             hint="docs/audit.md shows the form",
         )
-    split = [(number, next(csv.reader(io.StringIO(line)))) for number, line in lines]
+    split = [(number, _cells(path, number, line)) for number, line in lines]
     names = [name.strip() for name in split[0][1]]
     other = next((sign for sign in ";\t|" if len(names) == 1 and sign in names[0]), "")
     if other:
@@ -147,6 +147,15 @@ def read_table(path: Path, *, slack: int = 1) -> Table:
     if wrong:
         raise ForeignFileError("\n".join(wrong), hint="docs/audit.md says how numbers are written")
     return Table(str(path), tuple(rows), _unread(rows))
+
+
+def _cells(path: Path, number: int, line: str) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(line)))
+    except csv.Error as error:
+        raise ForeignFileError(
+            f"{path}, line {number} cannot be read: {error}", hint="docs/audit.md shows the form"
+        ) from error
 
 
 def _text(path: Path) -> str:

@@ -402,3 +402,28 @@ def test_the_command_ends_with_the_code_that_says_so(tmp_path):
     data = json.loads(as_json.output)
     assert data["problems"][0]["rule"] == "share"
     assert not any(isinstance(v, float) and math.isnan(v) for v in data["problems"][0].values())
+
+
+@pytest.mark.parametrize("unknown", ["", ">0.05"])
+def test_a_price_that_is_not_known_proves_nothing(tmp_path, unknown):
+    by_use = {
+        "total": "1000", "mean_ms": "100", "price_per_request_second_eur": "0.01", "price_per_request_eur": unknown,
+        "cost_eur": "101", "cost_per_1000_eur": "101",
+    }  # fmt: skip
+    assert look(tmp_path, [by_use]).problems == ()
+    assert rules(look(tmp_path, [{**by_use, "price_per_request_eur": "0.05"}])) == {"by-use"}
+    nodes = {
+        "total": "1000", "node_seconds": "100", "price_per_node_second_eur": "0.01", "fee_per_second_eur": unknown,
+        "duration_s": "100", "cost_eur": "11", "cost_per_1000_eur": "11",
+    }  # fmt: skip
+    assert look(tmp_path, [nodes]).problems == ()
+    assert rules(look(tmp_path, [{**nodes, "fee_per_second_eur": "0.05"}])) == {"reserved"}
+
+
+def test_what_no_table_prints_is_refused_and_not_reckoned_with(tmp_path):
+    huge = "1" * 36 + "e99"
+    row = {"total": huge, "mean_ms": huge, "price_per_request_second_eur": huge, "cost_eur": "1"}
+    with pytest.raises(ForeignFileError, match=r"line 2: total: .* is more than 1e\+30"):
+        look(tmp_path, [row])
+    with pytest.raises(ForeignFileError, match=r"line 2 cannot be read: field larger than field limit"):
+        look(tmp_path, [{"deployment": "a" * 140_000, "total": "10", "failed": "1", "goodput_percent": "90"}])
