@@ -35,7 +35,7 @@ def run_values(
         Response variables beyond the standard ones.
     """
     treatment = next((one for one in plan.treatments if one.id == folder.record.treatment_id), None)
-    own = own_values(results, folder, plan) | costs.get(folder.run_id, {}) | demand_values(folder, plan)
+    own = {**own_values(results, folder, plan), **costs.get(folder.run_id, {}), **demand_values(folder, plan)}
     rises = () if treatment is None else rises_s(treatment)
     return summarise_run(folder, wanted=wanted, rises_s=rises, own=own).summary
 
