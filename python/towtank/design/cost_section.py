@@ -181,10 +181,11 @@ class _Reader:
         """The one currency of the report; None where it is not clear, which is said."""
         lists = {name: one.prices for name, one in priced.items() if one.prices is not None}
         found = tuple(dict.fromkeys(prices.currency for prices in lists.values()))
-        report = self.file.currency or (found[0] if len(found) == 1 else None)
+        has_bill = any(one.prices is None for one in priced.values())
+        report = self.file.currency or (found[0] if len(found) == 1 and not has_bill else None)
         if report is None:
             if priced:
-                what = f"prices are in {listing(found)}" if found else "a bill does not say its currency"
+                what = "a bill does not say its currency" if has_bill else f"prices are in {listing(found)}"
                 self.problems.add(
                     self.node.place,
                     f"{KEY}.currency",

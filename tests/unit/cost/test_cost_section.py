@@ -218,6 +218,15 @@ def test_what_is_wrong_in_a_bill_is_said_with_its_line(read, text, said):
     assert any(said in problem for problem in problems), problems
 
 
+def test_a_bill_is_not_taken_to_be_in_the_currency_of_another_deployments_prices(read):
+    spec, problems = read(
+        "cost: {deployments: {a: nodes.yaml, b: {bill: invoice.csv}}}",
+        nodes=NODES, invoice="name,amount,by\nCPU,7,request-seconds\n",
+    )  # fmt: skip
+    assert spec is None
+    assert "cost.currency: a bill does not say its currency; a report has one" in problems[0]
+
+
 def test_cost_cannot_be_claimed_without_prices(read):
     _, problems = read("answer: {primary: [p95, cost]}\nslo: {cost_per_1000: 2}\n")
     assert problems == [
