@@ -150,10 +150,12 @@ def sentence(found: Capacity) -> str:
     name = found.label
     why = ", ".join(f"{what} in {runs} of {found.confirmations} runs" for what, runs in found.why.items())
     if found.holds is None:
-        if found.end == "generator":
-            return f"{name}: nothing can be said: the generator ends before {load_words(found.lowest, unit)}"
         if found.end == "budget":
             return f"{name}: nothing was confirmed within {found.runs} runs"
+        if found.undecided:
+            return f"{name}: no load was confirmed, down to {load_words(found.lowest, unit)}, the lowest of the ladder"
+        if found.end == "generator" and found.fails is None:
+            return f"{name}: nothing can be said: the generator ends before {load_words(found.lowest, unit)}"
         return f"{name} does not carry {load_words(found.lowest, unit)}, the lowest load of the ladder" + (
             f" ({why})" if why else ""
         )

@@ -10,6 +10,7 @@ What comes next is a function of the trials so far and of nothing else: a search
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,11 +97,11 @@ def ladder(at_least: float, at_most: float, *, step: float = STEP, whole: bool =
     Raises
     ------
     ValueError
-        Bounds out of order, a step outside 0.1 % to 100 %, or more than `MOST_RUNGS`.
+        Bounds out of order or infinite, a step outside 0.1 % to 100 %, or more than `MOST_RUNGS`.
     """
-    if not 0 < at_least <= at_most:
+    if not 0 < at_least <= at_most < math.inf:
         raise ValueError(
-            f"a ladder from {at_least:g} to {at_most:g} has no rungs; allowed is 0 < lowest ≤ highest"
+            f"a ladder from {at_least:g} to {at_most:g} has no rungs; allowed is 0 < lowest ≤ highest, both finite"
         )
     if not 0.001 <= step <= 1:
         raise ValueError(f"a step of {step:g} makes no ladder; allowed is from 0.1% to 100%")

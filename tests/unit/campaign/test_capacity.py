@@ -189,6 +189,11 @@ def capacity(**changes):
         ({"end": "budget", "fails": None}, "at least 410 users: no load was refuted within 23 runs"),
         ({"end": "budget", "holds": None, "fails": None}, "nothing was confirmed within 23 runs"),
         ({"end": "generator", "holds": None, "fails": None}, "the generator ends before 10 users"),
+        ({"end": "generator", "holds": None, "fails": 10.0}, "does not carry 10 users, the lowest load"),
+        (
+            {"end": "bottom", "holds": None, "fails": 11.0, "undecided": (10.0,)},
+            "GKE-50: no load was confirmed, down to 10 users, the lowest of the ladder",
+        ),
     ],
 )
 def test_every_end_has_its_sentence(changes, said):

@@ -34,9 +34,12 @@ def test_the_search_begins_at_the_load_of_the_file():
 
 @pytest.mark.parametrize(
     ("bounds", "step", "words"),
-    [((50.0, 20.0), "5%", "no rungs"), ((0.0, 20.0), "5%", "no rungs"), ((1.0, 2.0), "0%", "no ladder"),
+    [((50.0, 20.0), "5%", "no rungs"), ((0.0, 20.0), "5%", "no rungs"),
+     ((10.0, float("inf")), "100%", "both finite"), ((float("inf"), float("inf")), "5%", "both finite"),
+     ((1.0, 2.0), "0%", "no ladder"),
      ((1.0, 2.0), "5", "5")],
 )  # fmt: skip
-def test_a_ladder_that_cannot_be_is_refused(bounds, step, words):
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_ladder_that_cannot_be_is_refused(bounds, step, words, closed):
     with pytest.raises(typer.BadParameter, match=words):
-        search(bounds, step)
+        search(bounds, step, closed=closed)

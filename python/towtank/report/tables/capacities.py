@@ -14,7 +14,7 @@ from towtank.report.text import clean
 _ENDS = {
     "found": "a load holds, one above it fails",
     "top": "the highest load of the ladder holds",
-    "bottom": "the lowest load of the ladder fails",
+    "bottom": "no load of the ladder was confirmed, down to the lowest",
     "generator": "the generator ends first",
     "budget": "no run was left",
 }
