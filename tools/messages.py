@@ -43,7 +43,7 @@ WORDS_OF_OURS = (
     "{amount} % lower", "{amount} % higher", "{amount} points lower", "{amount} points higher", "{amount} point lower",
     "{amount} point higher", "{n} blocks", "{n} block", "{n} runs a side", "{n} run a side", "{n} cores", "sign flip",
     "mann whitney", "brunner munzel", "freedman lane", "mcnemar", "permutation", "Experiment",
-    "table",
+    "table", "users", "arrivals/s", "{amount} users", "{amount} arrivals/s",
     "figure", "{level} interval",
     "{level} simultaneous interval {low}", "fell", "rose", "{n} runs", "{n} run", "{n} points", "{n} point", "each",
     "{treatment} compared with {baseline} is {and}.",

@@ -86,7 +86,7 @@ def test_its_report_opens_with_the_load_line(searched):
     done = study.towtank("report", folder / "results" / "work-capacity", "--quiet")
     assert done.returncode == 0, done.stderr
     page = (folder / "results" / "work-capacity" / "report" / "report.html").read_text("utf-8")
-    assert "requests/s (holds at" in page
+    assert "arrivals/s (holds at" in page
 
 
 def test_the_same_command_has_nothing_left_to_do(searched):

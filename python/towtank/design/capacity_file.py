@@ -14,8 +14,8 @@ from towtank.fields import Model, Scalar
 CAPACITY_VERSION = 1
 """Of capacity.json; one with a higher number is refused."""
 FILE_NAME = "capacity.json"
-UNITS = {"open": "requests/s", "closed": "users"}
-"""Model of the load → what its rungs count; of an open one, arrivals: iterations of the journey."""
+UNITS = {"open": "arrivals/s", "closed": "users"}
+"""Model of the load → what its rungs count; an arrival is an iteration of the journey, of one request or of many."""
 
 
 class Capacity(Model):

@@ -44,7 +44,7 @@ def test_every_run_is_drawn_with_the_objective_and_the_median(loaded):
     assert medians[10] == pytest.approx(0.15)
     assert figure.datasets["load_bounds"] == [{"variable": "p95", "bound": 0.3}]
     assert figure.datasets["capacities"] == []
-    assert "40 requests/s" in figure.alt
+    assert "40 arrivals/s" in figure.alt
 
 
 def test_a_search_is_shaded_between_what_held_and_what_failed(loaded):
@@ -70,7 +70,7 @@ def test_a_place_stands_with_its_interval_and_its_slopes(plain):
     turning = TurningPoint(60.0, 55.0, 64.0, 0.001, 0.08, 0.001)
     found = replace(plain, load_curves=(LoadCurve(FAMILY, "p95", turning, 2),))
     (row,) = tables.turning_points(found, Names(plain)).rows
-    assert (row[2].text, row[2].detail) == ("60 requests/s", "55 to 64")
+    assert (row[2].text, row[2].detail) == ("60 arrivals/s", "55 to 64")
     assert "2 runs whose value lies among failures" in row[2].note
     assert row[3].text == "+0.1 % → +8.3 %"
 
