@@ -14,6 +14,9 @@ from towtank.analysis.intervals import FloatArray
 LEAST = 3
 """Fewest values on a side: one or two odd ones are no level."""
 PERMUTATIONS = 4_999
+MOST_PERMUTATIONS = 999_999
+"""Of one stretch; a level below their share can be reached by nothing."""
+_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def change_points(
         Probability, 0–1, of any change being found where there is none.
     rng : numpy.random.Generator
     permutations : int
-        Orders that are drawn.
+        Orders that are drawn at the least; more where `level` is so small that none of these could be below it.
 
     Returns
     -------
@@ -70,8 +73,11 @@ def change_points(
     stretches = [(0, series.size)]
     while stretches:
         start, end = stretches.pop()
-        split = _split(series[start:end], rng=rng, permutations=permutations)
-        if split is not None and split.p_value <= level * (end - start) / series.size:
+        if end - start < 2 * LEAST:
+            continue
+        of_it = level * (end - start) / series.size
+        split = _split(series[start:end], level=of_it, rng=rng, permutations=permutations)
+        if split is not None and split.p_value <= of_it:
             at = start + split.index
             found.append(ChangePoint(at, split.p_value))
             stretches += [(start, at), (at, end)]
@@ -79,24 +85,35 @@ def change_points(
 
 
 def fewest(level: float) -> int:
-    """Shortest series in which any change can be found at a level: half its orders of two levels must be rarer."""
+    """Shortest series in which any change can be found at a level: half its orders of two levels must be rarer.
+
+    0 where none can, because so many orders are not drawn.
+    """
+    if level * (1 + MOST_PERMUTATIONS) < 1:
+        return 0
     n = 2 * LEAST
     while 2 / math.comb(n, n // 2) > level:
         n += 1
     return n
 
 
-def _split(values: FloatArray, *, rng: np.random.Generator, permutations: int) -> ChangePoint | None:
-    """The most likely split of a stretch; None where it is too short, or all of it is the same."""
-    n = values.size
-    if n < 2 * LEAST or np.ptp(values) == 0:
+def _split(
+    values: FloatArray, *, level: float, rng: np.random.Generator, permutations: int
+) -> ChangePoint | None:
+    """The most likely split of a stretch; None where all of it is the same, or p is above `level`."""
+    if np.ptp(values) == 0:
         return None
     centred = values - values.mean()
     between = _between(centred[None, :])[0]
-    drawn = rng.permuted(np.tile(centred, (permutations, 1)), axis=1)
-    largest = _between(drawn).max(axis=1)
-    as_large = largest >= between.max() - 1e-9 * float(np.sum(centred**2))
-    return ChangePoint(LEAST + int(np.argmax(between)), (1 + int(as_large.sum())) / (1 + permutations))
+    as_large = between.max() - 1e-9 * float(np.sum(centred**2))
+    orders = min(max(permutations, math.ceil(10 / level) - 1), MOST_PERMUTATIONS)
+    hits = 0
+    for begun in range(0, orders, _AT_ONCE):
+        drawn = rng.permuted(np.tile(centred, (min(_AT_ONCE, orders - begun), 1)), axis=1)
+        hits += int((_between(drawn).max(axis=1) >= as_large).sum())
+        if (1 + hits) / (1 + orders) > level:
+            return None
+    return ChangePoint(LEAST + int(np.argmax(between)), (1 + hits) / (1 + orders))
 
 
 def _between(centred: FloatArray) -> FloatArray:

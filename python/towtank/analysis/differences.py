@@ -48,6 +48,8 @@ class Difference:
         Standard deviation of the differences within blocks, for planning.
     signs : (int, int), optional
         Blocks in which the treatment lies below and above the baseline, where signs decide.
+    sides : (int, int), optional
+        Runs of treatment and baseline, where these are not as many.
     ranks_only : bool
         Some values cannot be reckoned with, so that equivalence cannot be claimed.
     """
@@ -62,6 +64,7 @@ class Difference:
     reason: str = ""
     ranks_only: bool = False
     signs: tuple[int, int] | None = None
+    sides: tuple[int, int] | None = None
     checks: dict[str, float] = field(default_factory=dict)
 
 
@@ -134,6 +137,7 @@ def between_samples(
     if n == 0:
         why = _why_nothing(treatment.values(), baseline.values())
         return Difference(0, reason=f"one side has no run with a value{why}")
+    sides = None if len(first) == len(second) else (len(first), len(second))
     a = np.array([scaled(described, q) for q in first])
     b = np.array([scaled(described, q) for q in second])
     finite = bool(np.all(np.isfinite(a)) and np.all(np.isfinite(b)))
@@ -148,17 +152,22 @@ def between_samples(
         estimate = float(a.mean() - b.mean())
         spread = math.sqrt(float(a.var(ddof=1)) + float(b.var(ddof=1)))
         direction = int(np.sign(estimate))
-        return Difference(n, estimate, interval, p_value, direction, spread, "Welch", checks=checks)
+        return Difference(
+            n, estimate, interval, p_value, direction, spread, "Welch", checks=checks, sides=sides
+        )
     ahead = independent.superiority(a, b)
     direction = int(np.sign(0.5 - ahead))
     size = float(a.mean() - b.mean()) if finite else None
     if n == 1:
-        return Difference(1, size, direction=direction, reason="one run on a side: no variation known")
+        return Difference(
+            1, size, direction=direction, reason="one run on a side: no variation known", sides=sides
+        )
     why = "no run varies" if finite else _why_ranks(described, first, second)
     reason = f"{why}; by ranks (Brunner–Munzel, permutation), so no interval of the size"
     return Difference(
-        n, size, None, munzel, direction, None, "Brunner–Munzel", reason, ranks_only=True, checks=checks
-    )
+        n, size, None, munzel, direction, None, "Brunner–Munzel", reason, ranks_only=True, checks=checks,
+        sides=sides,
+    )  # fmt: skip
 
 
 def complete_blocks(treatment: Mapping[int, Quantity], baseline: Mapping[int, Quantity]) -> list[int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from towtank.analysis.change_points import fewest
+from towtank.analysis.change_points import MOST_PERMUTATIONS, fewest
 from towtank.analysis.followed_series import Change, FollowedSeries
 from towtank.analysis.planning import UNASKED
 from towtank.analysis.session import read_session
@@ -168,6 +168,11 @@ def _told(followed: Sequence[FollowedSeries], level: float, *, declared: bool) -
     if not declared:
         told.append("The experiment file declares no `answer`, so nothing is called better or worse.")
     needed = fewest(level)
+    if not needed:
+        told.append(
+            f"No change could be told of anything: {1 - level * len(followed):.10g} confidence over {len(followed)} "
+            f"series leaves each a level of {level:.2g}, and at most {MOST_PERMUTATIONS:,} orders are drawn."
+        )
     short = [one for one in followed if len(one.known) < needed]
     if short:
         names = dict.fromkeys(f"{one.described.name} of {one.treatment.label}" for one in short)

@@ -63,7 +63,10 @@ def difference_sentence(
         facts.append(f"{interval_name.strip()} {shown}")
     by_signs = difference.estimate is None and difference.signs is not None and difference.direction != 0
     if not by_signs:
-        facts.append(count(difference.n, unit))
+        sides = difference.sides
+        facts.append(
+            count(difference.n, unit) if sides is None else f"{count(sides[0], 'runs')} against {sides[1]}"
+        )
     if p_text.strip():
         facts.append(p_text.strip())
     what = noun(described)

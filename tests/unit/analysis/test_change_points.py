@@ -85,3 +85,15 @@ def test_the_same_seed_finds_the_same():
     values = np.random.default_rng(6).normal(0, 1, 20)
     values[9:] += 1.2
     assert found(values, level=1.0) == found(values, level=1.0)
+
+
+def test_a_level_of_many_series_can_be_reached():
+    """4,999 orders have no share below 1/5,000: at the level of 250 series and more, nothing would ever be found."""
+    values = np.r_[np.zeros(20), np.full(20, 5.0)] + np.random.default_rng(2).normal(0, 0.1, 40)
+    for level in (1e-4, 1e-5):
+        assert fewest(level) <= 40
+        [change] = found(values, level=level)
+        assert change.index == 20
+        assert change.p_value <= level
+    assert fewest(1e-7) == 0
+    assert found(values, level=1e-7) == ()

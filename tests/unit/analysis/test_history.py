@@ -181,3 +181,9 @@ def test_without_an_answer_changes_have_no_words(nights, tmp_path):
     assert {change.word for change in found.changes} == {""}
     assert any("declares no `answer`" in note for note in found.notes)
     assert found.worse_since(RESULTS) == ()
+
+
+def test_a_level_that_no_number_of_orders_reaches_is_told(tmp_path):
+    answer = Answer(primary=("median",), baseline="one", matters=0.25, confidence=1 - 1e-9)
+    found = history(opened(made(tmp_path / f"n{number}", number, answer=answer) for number in range(2)))
+    assert any("No change could be told of anything" in note for note in found.notes)

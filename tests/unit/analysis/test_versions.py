@@ -253,3 +253,9 @@ def test_what_needs_the_load_or_a_demand_is_read_as_the_report_reads_it(tmp_path
     for variable in ("accuracy_under", "scale_up"):
         for treatment, run in analysed.items():
             assert session.values[variable][treatment][0] == run.values[variable]
+
+
+def test_sides_with_unequal_numbers_of_runs_are_both_counted(folders, tmp_path):
+    found = regressions(Results.open(made(tmp_path / "few", seed=3, blocks=4)), Results.open(folders[1]))
+    assert {claim.n for claim in found.claims} == {4}
+    assert all("; 6 runs against 4; " in claim.sentence for claim in found.claims)
