@@ -60,7 +60,7 @@ def supply_of(record: RunRecord, pods: Pods, events: pa.Table, *, scaled: str | 
 
 
 def of_pods(pods: Pods, until_s: float, *, scaled: str | None = None) -> Supply:
-    """Ready pods from the first count to the last."""
+    """Ready pods from the first count to the last, or to the end of the gap after it."""
     known = sorted(set(pods.ready_of["workload"])) if not pods.ready_of.empty else []
     if scaled is None and len(known) > 1:
         return Supply(None, _several("workloads", known))
@@ -75,7 +75,8 @@ def of_pods(pods: Pods, until_s: float, *, scaled: str | None = None) -> Supply:
     times = mine["t_us"].to_numpy(dtype=float) * MICROSECOND_S
     if pods.gaps_unlisted or times.size < 2:
         return Supply(None, "pods were not counted all the time")
-    end_s = min(float(times[-1]), until_s)
+    # what was missed at the end is a gap, too: without it, half a window would stand for the whole
+    end_s = min(max(float(times[-1]), *(to_us * MICROSECOND_S for _, to_us in pods.gaps_us), 0.0), until_s)
     steps = dict(zip(times.tolist(), mine["value"].tolist(), strict=True))
     for gap_from, gap_to in pods.gaps_us:
         began, over = gap_from * MICROSECOND_S, gap_to * MICROSECOND_S

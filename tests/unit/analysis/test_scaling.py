@@ -30,9 +30,9 @@ def spec(*, calibrated=True, slo=SLO):
     return known.model_copy(update={"workload": workload, "demand": demand if calibrated else None})
 
 
-def pods(ready, gaps=()):
+def pods(ready, gaps=(), last=60):
     """Count pods each second."""
-    times = range(61)
+    times = range(last + 1)
     values = [float(ready(t)) for t in times]
     counts = pd.DataFrame({"t_us": [1_000_000 * t for t in times], "metric": "pods_ready", "value": values})
     return Pods(counts, {}, {}, gaps_us=gaps)
@@ -108,6 +108,14 @@ def test_a_gap_in_the_observation_is_no_supply():
     supply = of_pods(pods(late, gap), 60).steps
     assert math.isnan(supply.at(31.5))
     assert supply.at(34) == 2
+
+
+def test_counts_that_end_within_the_window_are_no_supply_of_all_of_it():
+    supply = of_pods(pods(late, ((20_000_000, 63_000_000),), last=20), 60)
+    assert math.isnan(supply.steps.at(40))
+    found = of_run(supply, WINDOW, demanded(spec()), treatment_id="gke", run_id="b01-gke-a1")
+    assert found.judged.reason == "there is a gap in the observation of pods"
+    assert of_pods(pods(late, ((60_000_000, 63_000_000),)), 60).steps.at(59.5) == 1
 
 
 def test_without_supply_there_is_nothing_but_the_reason_where_a_demand_is_known():
