@@ -19,7 +19,7 @@ PACKAGE = ROOT / "python" / "towtank"
 CATALOGUES = PACKAGE / "report" / "language"
 SOURCES = (
     "analysis/**/*.py", "report/**/*.py", "campaign/reasons.py", "campaign/judging.py", "campaign/evidence.py",
-    "variables.py",
+    "variables.py", "cost/rules.py",
 )  # fmt: skip
 LEFT_OUT = (
     "report/interchange", "report/language", "report/html", "report/paper/latex", "report/paper/escape",
@@ -32,6 +32,8 @@ _LABELS = frozenset({
     "Column", "Section", "Chip", "Facts", "Document", "Table", "Axis", "Tooltip", "Cell", "say", "Variable",
 })  # fmt: skip
 """Calls whose texts are shown even if they are one word."""
+TOLD = frozenset({"CannotPriceError"})
+"""Errors whose texts are reasons in reports."""
 _IN_PAGES = re.compile(r'say\("([^"]+)"\)')
 _ONE_WORD = re.compile(r"[A-Za-z][a-z]{2,}")
 WORDS_OF_OURS = (
@@ -43,6 +45,7 @@ WORDS_OF_OURS = (
     "{amount} % lower", "{amount} % higher", "{amount} points lower", "{amount} points higher", "{amount} point lower",
     "{amount} point higher", "{n} blocks", "{n} block", "{n} runs a side", "{n} run a side", "{n} cores", "sign flip",
     "mann whitney", "brunner munzel", "freedman lane", "mcnemar", "permutation", "Experiment",
+    "fee", "depreciation", "energy", "egress", "logs", "invocations", "request-seconds",
     "table", "users", "arrivals/s", "{amount} users", "{amount} arrivals/s",
     "figure", "{level} interval",
     "{level} simultaneous interval {low}", "fell", "rose", "{n} runs", "{n} run", "{n} points", "{n} point", "each",
@@ -90,7 +93,7 @@ def of_module(source: str) -> Iterator[str]:
 def _silent(tree: ast.AST) -> Iterator[int]:
     """Nodes whose texts no report shows."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise | ast.Assert):
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Raise) and not _is_told(node)):
             yield from (id(part) for part in ast.walk(node))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield id(node.value)
@@ -101,6 +104,10 @@ def _silent(tree: ast.AST) -> Iterator[int]:
             and "Literal" in ast.dump(getattr(node, "value", node))[:60]
         ):
             yield from (id(part) for part in ast.walk(node))
+
+
+def _is_told(node: ast.Raise) -> bool:
+    return isinstance(node.exc, ast.Call) and _name(node.exc.func) in TOLD
 
 
 def _labels(tree: ast.AST) -> Iterator[int]:

@@ -234,13 +234,8 @@ def _pod(prices: PodRequests, one: PricedDeployment) -> float:
     CannotPriceError
         Its size is not written. What all pods of a run requested together says nothing of how many carry a load.
     """
-    missing = [
-        key for key, price in (("vcpu", prices.vcpu), ("memory", prices.memory)) if price and getattr(one, key) is None
-    ]  # fmt: skip
-    if missing:
-        raise CannotPriceError(
-            f"what one pod requests is not known: write {' and '.join(f'`{key}`' for key in missing)} in `cost`"
-        )
+    if (prices.vcpu and one.vcpu is None) or (prices.memory and one.memory is None):
+        raise CannotPriceError("what one pod requests is not known: write its `vcpu` and `memory` in `cost`")
     vcpu = one.vcpu or 0.0
     billed = vcpu if prices.vcpu_step is None else rounded_up(vcpu, prices.vcpu_step)
     return billed * prices.vcpu + (one.memory or 0) / GIB * prices.memory

@@ -10,6 +10,9 @@ from towtank.analysis.model import Estimate, Quantity
 from towtank.analysis.run_cost import RunCost
 from towtank.variables import variable
 
+COUNTED = frozenset({"node-s", "vCPU-s", "GiB-s"})
+"""Units of what goes on after a run, and so is more than was seen where nobody saw its end."""
+
 
 @dataclass(frozen=True)
 class CostItem:
@@ -25,7 +28,7 @@ class CostItem:
     money : Estimate
         What it comes to in a run.
     share_ratio : float or None
-        Of the mean cost of a run; None where that is nothing.
+        Of the mean cost of a run; None where that is nothing, or known by a bound only.
     """
 
     treatment_id: str
@@ -51,13 +54,14 @@ def cost_items(costs: Mapping[str, Sequence[RunCost]], *, confidence: float) -> 
         known = [run.items for run in runs if run.items]
         names = dict.fromkeys(item.name for items in known for item in items if item.price)
         whole = sum(item.money for items in known for item in items)
+        bound = [run for run in runs if (cost := run.values.get("cost")) is not None and cost.above]
+        stayed = {id(item) for run in bound for item in run.items if item.unit in COUNTED}
         mine = []
         for name in names:
             items = [item for of_run in known for item in of_run if item.name == name]
-            money = estimate(
-                variable("cost"), [Quantity(item.money) for item in items], confidence=confidence
-            )
-            share = sum(item.money for item in items) / whole if whole else None
+            quantities = [Quantity(item.money, above=id(item) in stayed) for item in items]
+            money = estimate(variable("cost"), quantities, confidence=confidence)
+            share = sum(item.money for item in items) / whole if whole and not bound else None
             quantity = sum(item.quantity for item in items) / len(items)
             price = sum(item.price for item in items) / len(items)
             mine.append(CostItem(treatment_id, name, items[0].unit, quantity, price, money, share))

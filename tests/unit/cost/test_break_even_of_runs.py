@@ -79,7 +79,9 @@ PODS = PodRequests(
 def test_pods_of_unknown_size_have_no_line_and_do_not_cost_nothing():
     by_steps = PODS.model_copy(update={"vcpu_step": None})
     small = found(nodes=PAID["nodes"], pods=PricedDeployment(prices=by_steps, carries="5/s", memory="1GiB"))
-    assert small.unknown["pods"] == "what one pod requests is not known: write `vcpu` in `cost`"
+    assert (
+        small.unknown["pods"] == "what one pod requests is not known: write its `vcpu` and `memory` in `cost`"
+    )
     assert "`vcpu` and `memory`" in found(pods=PricedDeployment(prices=PODS, carries="5/s")).unknown["pods"]
 
 

@@ -160,6 +160,18 @@ def test_items_are_listed_with_their_share_the_dearest_first():
     assert cost_items_table(SimpleNamespace(cost_items=()), None) is None
 
 
+def test_an_item_that_is_known_by_a_bound_reads_so():
+    (seen,) = runs_of([("nodes", 3600.0, 0.001, "node-s"), ("fee", 1800.0, 0.001, "s")])
+    items = cost_items({"gke": [replace(seen, values={"cost": Quantity(5.4, above=True)})]}, confidence=0.95)
+    analysis = SimpleNamespace(
+        treatments=[treatment("gke", 1, 1)], own={}, meta={"currency": "EUR"}, cost_items=items
+    )
+    nodes, fee = cost_items_table(analysis, Names(analysis)).rows
+    assert [cell.text for cell in nodes[2:]] == ["> 1 node-h", "3.6 / node-h", "> 3.6", "–"]
+    assert [cell.text for cell in fee[2:]] == ["0.5 h", "3.6 / h", "1.8", "–"]
+    assert fee[5].note == "the cost is known by a bound only"
+
+
 def priced(analysis):
     """The sample, priced: pay-per-use in one deployment, a staircase in another."""
     one, two = (t for t in analysis.treatments[:2])

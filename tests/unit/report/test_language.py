@@ -117,6 +117,20 @@ def test_a_portuguese_report_has_no_english_sentence(english):
     assert {piece: text for piece, text in left.items() if not INVENTED.search(f"{piece} {text}")} == {}
 
 
+def test_bills_and_why_there_is_no_cost_are_said_in_portuguese():
+    say = catalogue("pt")
+    why = "gke: node-seconds are not known: add `kubernetes` to `observe`"
+    assert say.text(why) == "gke: os nó-segundos não se conhecem: acrescente `kubernetes` a `observe`"
+    assert say.text("No line of gke: it has no price list.") == "Sem linha de gke: não tem lista de preços."
+    sizes = say.text("what one pod requests is not known: write its `vcpu` and `memory` in `cost`")
+    assert sizes == "não se sabe o que um pod pede: escreva os seus `vcpu` e `memory` em `cost`"
+    assert [say.text(item) for item in ("requested vCPU", "fee", "10 users")] == [
+        "vCPU pedida",
+        "taxa",
+        "10 utilizadores",
+    ]
+
+
 def test_it_says_what_the_english_one_says(english, portuguese):
     assert "entrou em colapso em 5 de 5 execuções" in portuguese.headline
     assert re.search(r"better comparado com one: \w+ em latência p95", portuguese.headline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from towtank.analysis.cost_items import CostItem
 from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
 from towtank.cost.break_even import Crossing, a_day
 from towtank.cost.per_request import THOUSAND, parity
@@ -73,14 +74,14 @@ def cost_items(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         unit, size = _SHOWN_PER.get(item.unit, (item.unit, 1.0))
         per = "million" if unit == item.unit else unit
         price = item.price * (1e6 if unit == item.unit else size)
-        ratio = item.share_ratio
+        ratio, at_least = item.share_ratio, "> " if item.money.above else ""
         rows.append((
             Cell(named.label, style=named.style),
             Cell(clean(item.name)),
-            Cell(f"{format_number(item.quantity / size)} {unit}", sort=item.quantity),
+            Cell(f"{at_least}{format_number(item.quantity / size)} {unit}", sort=item.quantity),
             Cell(f"{format_number(price)} / {per}", sort=price),
             estimate(item.money),
-            nothing("the runs cost nothing") if ratio is None else Cell(share(ratio), sort=ratio),
+            _no_share(item, analysis) if ratio is None else Cell(share(ratio), sort=ratio),
         ))  # fmt: skip
     columns = (
         Column("Treatment"), Column("Item"), Column("Used in a run", numeric=True, explanation="mean over runs"),
@@ -89,6 +90,12 @@ def cost_items(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     currency = clean(analysis.meta.get("currency", ""))
     remark = f"In {currency}, of the whole billing window. What is free in a price list is no item."
     return Table("cost-items", "What the cost of a run is made of", columns, tuple(rows), remark)
+
+
+def _no_share(item: CostItem, analysis: ExperimentAnalysis) -> Cell:
+    of_it = [one for one in analysis.cost_items if one.treatment_id == item.treatment_id]
+    is_bound = any(one.money.above for one in of_it)
+    return nothing("the cost is known by a bound only" if is_bound else "the runs cost nothing")
 
 
 def break_even(analysis: ExperimentAnalysis) -> Table | None:
