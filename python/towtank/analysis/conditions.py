@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import is_blocked
+from towtank.analysis.deployments import was_there_already
 from towtank.analysis.model import Condition, RunSummary, TreatmentSummary
 from towtank.design.foreign import IMPORTED, ForeignWorkload
 from towtank.design.model import TreatmentSpec
@@ -73,7 +74,7 @@ def _data_state(treatment: Treatment) -> _Said:
     spec, reset = treatment.spec, treatment.spec.reset
     if _is_imported(spec):
         return "not known: the runs were imported", "a run may depend on those before it"
-    if reset is None and spec.deploy == "per-run":
+    if reset is None and spec.deploy == "per-run" and not was_there_already(spec):
         return (
             "as the deployment brings it, anew for every run",
             "data that live elsewhere are as the run before left them",
@@ -93,17 +94,21 @@ _DEPLOYED = {
     "once": "deployed once, for all runs",
 }
 
+_ONLY_THIS = "certainty is about this deployment only, not about another one made the same way"
+
 
 def _lifetime(treatment: Treatment, deployments: Mapping[str, int]) -> _Said:
     spec = treatment.spec
     if _is_imported(spec):
         return "not known: the runs were imported", "certainty is about whatever was deployed"
+    if was_there_already(spec):
+        return "not deployed: it was there before, for all runs", _ONLY_THIS
     number = deployments.get(treatment.id)
     times = f" ({number} {'time' if number == 1 else 'times'})" if number else ""
     once = spec.deploy == "once" or number == 1
     return (
         f"{_DEPLOYED[spec.deploy]}{times}",
-        "certainty is about this deployment only, not about another one made the same way" if once else "",
+        _ONLY_THIS if once else "",
     )
 
 
@@ -209,14 +214,16 @@ def _left_out(runs: Sequence[RunSummary]) -> Iterator[Condition]:
     if not runs:
         return
     spoiled = sum(r.instrument == "invalid" for r in runs)
+    cut_off = sum(r.instrument == "incomplete" for r in runs)
     suspect = sum(r.instrument == "suspect" for r in runs)
-    told = [
-        f"{number} of {len(runs)} {what}"
-        for number, what in ((spoiled, "left out as invalid"), (suspect, "kept although suspect"))
-        if number
-    ]
+    counted = (
+        (spoiled, "left out as invalid"),
+        (cut_off, "cut off before they were judged"),
+        (suspect, "kept although suspect"),
+    )
+    told = [f"{number} of {len(runs)} {what}" for number, what in counted if number]
     yield Condition(
         "instrument",
-        " and ".join(told) or f"all {len(runs)} attempts are valid or were cut off before they were judged",
-        "the findings say why" if told else "",
+        " and ".join(told) or f"{len(runs)} of {len(runs)} attempts are valid",
+        "the findings say why" if spoiled or suspect else "",
     )

@@ -6,7 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from towtank.analysis.contrasts import Contrast
+from towtank.design.model import TreatmentSpec
 from towtank.store.run_record import RunRecord
+
+
+def was_there_already(spec: TreatmentSpec) -> bool:
+    """Whether Towtank deployed nothing: on the platform `external` every run meets what stood there before."""
+    return getattr(spec.deployment, "platform", None) == "external"
 
 
 def deployments_of(records: Iterable[RunRecord]) -> dict[str, int]:

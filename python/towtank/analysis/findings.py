@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
-from towtank.analysis.deployments import told
+from towtank.analysis.deployments import told, was_there_already
 from towtank.analysis.engine_findings import EngineFinding, reported, runs_in_words
 from towtank.analysis.fault_findings import of_faults
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
@@ -295,8 +295,10 @@ def _is_imported(treatment: Treatment) -> bool:
 
 def _data_states(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
     ours = [t for t in plan.treatments if not _is_imported(t)]
-    none = [t.label for t in ours if t.spec.reset is None and t.spec.deploy != "per-run"]
-    fresh = [t.label for t in ours if t.spec.reset is None and t.spec.deploy == "per-run"]
+    as_they_are = [t for t in ours if t.spec.reset is None]
+    there = [t.label for t in as_they_are if was_there_already(t.spec)]
+    fresh = [t.label for t in as_they_are if t.label not in there and t.spec.deploy == "per-run"]
+    none = [t.label for t in as_they_are if t.label not in there and t.spec.deploy != "per-run"]
     unproven = [
         t.label for t in plan.treatments
         if t.spec.reset is not None and t.spec.reset.run is not None and not t.spec.reset.verify
@@ -306,6 +308,12 @@ def _data_states(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
             "Data are not reset and the deployment outlives a run, so a run starts where the one before it ended",
             "Declare `reset`, so that every run starts from the same data.",
             none,
+        )
+    if there:
+        yield (
+            "Data are not reset and the deployment was there before, so a run starts where the one before it ended",
+            "Declare `reset`, so that every run starts from the same data.",
+            there,
         )
     if fresh:
         yield (

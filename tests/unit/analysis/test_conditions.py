@@ -14,7 +14,11 @@ from towtank.analysis.model import RunSummary, TreatmentSummary
 from towtank.design.model import Fixture, Reset
 from towtank.design.plan import Plan
 from towtank.faults.model import Fault
+from towtank.platforms.local_config import LocalConfig
 from towtank.store import Results
+
+OURS = LocalConfig.model_validate({"platform": "local", "command": ["app"]})
+"""Something that Towtank deploys; `make_plan` makes deployments that were there before."""
 
 
 def summary(name="one", n=8, **extra):
@@ -52,7 +56,7 @@ def told(plan, topic, *, treatments=(), runs=(), deployments=None):
     ],
 )
 def test_the_state_of_the_data(reset, deploy, said, weakens):
-    plan = changed(make_plan(), reset=reset, deploy=deploy)
+    plan = changed(make_plan(), reset=reset, deploy=deploy, deployment=OURS)
     ((what, means, labels),) = told(plan, "data state")
     assert what.startswith(said)
     assert weakens in means
@@ -75,10 +79,26 @@ def test_treatments_are_named_where_they_differ():
     ],
 )
 def test_how_long_deployments_lived(deploy, times, said, weak):
-    plan = changed(make_plan(("one",)), deploy=deploy)
+    plan = changed(make_plan(("one",)), deploy=deploy, deployment=OURS)
     ((what, means, _),) = told(plan, "lifetime", deployments={"one": times} if times else None)
     assert what == said
     assert ("this deployment only" in means) == weak
+
+
+@pytest.mark.parametrize("deploy", ["per-run", "once"])
+def test_what_was_there_before_was_not_deployed_anew(deploy):
+    """On the platform `external` nothing is deployed, whatever `deploy` says: its data go on from run to run."""
+    plan = changed(make_plan(("one",)), deploy=deploy)
+    assert told(plan, "lifetime", deployments={"one": 8}) == [
+        (
+            "not deployed: it was there before, for all runs",
+            "certainty is about this deployment only, not about another one made the same way",
+            (),
+        )
+    ]
+    ((said, means, _),) = told(plan, "data state")
+    assert said == "not reset: a run starts where the one before it ended"
+    assert means == "a run may depend on those before it"
 
 
 def test_fixtures_carry_over():
@@ -124,7 +144,9 @@ def test_what_the_instrument_spoiled():
     ((said, weakens, _),) = told(make_plan(), "instrument", runs=runs)
     assert said == "1 of 4 left out as invalid and 2 of 4 kept although suspect"
     assert weakens
-    assert told(make_plan(), "instrument", runs=[run()])[0][1] == ""
+    assert told(make_plan(), "instrument", runs=[run()])[0][:2] == ("1 of 1 attempts are valid", "")
+    cut_off = [run(), run("incomplete", 2)]
+    assert told(make_plan(), "instrument", runs=cut_off)[0][0] == "1 of 2 cut off before they were judged"
     assert told(make_plan(), "instrument") == []
 
 
