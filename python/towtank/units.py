@@ -121,11 +121,15 @@ def parse_duration(text: str | float) -> float:
     return total
 
 
-def parse_bytes(text: str | int) -> int:
+def parse_bytes(text: str | float) -> int:
     """Read a size such as ``64MiB`` or ``1.5GB``; a bare integer counts bytes."""
+    if isinstance(text, float) and not text.is_integer():
+        raise ValueError(
+            f"{text!r} is not a size: a number without a unit counts bytes; write 64MiB or 0.5GiB"
+        )
     if isinstance(text, bool):
         raise ValueError(f"{text!r} is not a size; allowed is a number with B, kB, MB, GB, KiB, MiB or GiB")
-    if isinstance(text, int):
+    if isinstance(text, int | float):
         value: float = text
     else:
         match = _QUANTITY.match(text)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from towtank.cost.money import CountPrice, Currency, EnergyPrice, Money, SizePrice, TimePrice
 from towtank.fields import Cores, Duration, Model, Number
 
-IsoDate = Annotated[str, Field(pattern=r"^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")]
+
+def _day(value: str) -> str:
+    try:
+        date.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no day of the calendar; allowed is one such as 2026-08-20") from error
+    return value
+
+
+IsoDate = Annotated[
+    str, Field(pattern=r"^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"), AfterValidator(_day)
+]
 """``2026-08-20``"""
 
 

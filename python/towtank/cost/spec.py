@@ -16,7 +16,7 @@ class Instance(Model):
     """What a price list needs to know of a deployment, and nothing else says."""
 
     vcpu: Cores | None = Field(None, description="vCPU of one instance, or requested by one pod")
-    memory: Size | None = Field(None, description="memory of one instance, or requested by one pod")
+    memory: Size | None = Field(None, gt=0, description="memory of one instance, or requested by one pod")
     nodes: Whole | None = Field(
         None,
         ge=1,
@@ -44,7 +44,7 @@ class ConversionFile(Model):
 
     source: Currency = Field(alias="from", description="currency of a price list")
     target: Currency = Field(alias="to", description="currency of the report")
-    rate: Number = Field(gt=0, description="one `from` is so many `to`")
+    rate: Number = Field(ge=1e-6, le=1_000_000, description="one `from` is so many `to`")
     date: IsoDate = Field(description="day of the rate")
 
     @property
@@ -56,8 +56,12 @@ class ConversionFile(Model):
 class DeploymentFile(Instance):
     """Cost of one deployment, as a file says it."""
 
-    prices: str | None = Field(None, description="a shipped price list, or a file beside the experiment")
-    bill: str | None = Field(None, description="CSV of a real bill to share out: name, amount, by")
+    prices: str | None = Field(
+        None, min_length=1, description="a shipped price list, or a file beside the experiment"
+    )
+    bill: str | None = Field(
+        None, min_length=1, description="CSV of a real bill to share out: name, amount, by"
+    )
 
 
 class CostFile(DeploymentFile):

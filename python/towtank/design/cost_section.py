@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from towtank.cost.bill import BillLine
 from towtank.cost.money import converted
@@ -44,6 +44,7 @@ def read_cost(root: Mapping, library: Library, problems: Problems) -> CostSpec |
     deployments = root.get("deployments")
     known = tuple(deployments.entries) if isinstance(deployments, Mapping) else ()
     reader.refuse_unknown(known)
+    reader.refuse_two_rates()
     priced = {name: one for name in known if (one := reader.deployment(name)) is not None}
     if len(problems) == before and not priced:
         problems.add(
@@ -89,6 +90,8 @@ class _Reader:
     file: CostFile
     library: Library
     problems: Problems
+    bills: dict[tuple[BillLine, ...], str] = field(default_factory=dict)
+    """Lines of a bill → its file."""
 
     def refuse_unknown(self, known: tuple[str, ...]) -> None:
         """Say deployments that there are not."""
@@ -101,6 +104,16 @@ class _Reader:
                     f"there is no deployment {name!r}; there are {listing(known)}",
                     nearest(name, known),
                 )
+
+    def refuse_two_rates(self) -> None:
+        """Say pairs of currencies with more than one rate: they are read both ways, and either could be meant."""
+        pairs = [frozenset((one.source, one.target)) for one in self.file.conversions]
+        for pair in dict.fromkeys(pair for pair in pairs if pairs.count(pair) > 1):
+            self.problems.add(
+                self.node.key_place("conversions"), f"{KEY}.conversions",
+                f"there is more than one rate between {listing(sorted(pair))}; rates are read both ways",
+                "leave one of them",
+            )  # fmt: skip
 
     def deployment(self, name: str) -> PricedDeployment | None:
         """What one deployment costs; None where it has no price, or something is wrong."""
@@ -175,7 +188,16 @@ class _Reader:
 
     def _bill(self, name: str, place: Place, path: str) -> tuple[BillLine, ...]:
         real = self.library.find(name, place, path)
-        return read_bill(real, self.library.shown(real), self.problems) if real is not None else ()
+        if real is None:
+            return ()
+        lines, shown_as = read_bill(real, self.library.shown(real), self.problems), self.library.shown(real)
+        other = self.bills.setdefault(lines, shown_as) if lines else shown_as
+        if other != shown_as:
+            self.problems.add(
+                place, path, f"{shown_as} has the same lines as {other}; would they be one bill, or two?",
+                f"name {other} here as well if it is one, else let the names of lines differ",
+            )  # fmt: skip
+        return lines
 
     def currency(self, priced: dict[str, PricedDeployment]) -> str | None:
         """The one currency of the report; None where it is not clear, which is said."""

@@ -32,6 +32,11 @@ log: free
 egress: 0.12/GB
 """
 
+THERE, BACK = (
+    "{from: EUR, to: USD, rate: 1.1, date: 2026-01-01}",
+    "{from: USD, to: EUR, rate: 7, date: 2026-01-01}",
+)
+
 
 @pytest.fixture
 def read(tmp_path):
@@ -187,6 +192,25 @@ def test_what_is_wrong_in_a_list_is_said_where_it_stands(read, old, new, said):
         ),
         ("cost: {prices: nodes.yaml, currency: XXX}", "'XXX' is not a known currency"),
         ("cost: {price: nodes.yaml}", "unknown key 'price'"),
+        (
+            "cost: {prices: nodes.yaml, memory: 0.5}",
+            "cost.memory: 0.5 is not a size: a number without a unit",
+        ),
+        ("cost: {prices: nodes.yaml, memory: 1e400}", "cost.memory: inf is not a size"),
+        ("cost: {prices: nodes.yaml, memory: 0}", "cost.memory: found 0; allowed is"),
+        ("cost: {deployments: {a: '', b: nodes.yaml}}", "cost.deployments.a.prices: must not be empty"),
+        (
+            "cost: {prices: nodes.yaml, conversions: [{from: EUR, to: USD, rate: 1e-320, date: 2026-01-01}]}",
+            "cost.conversions[0].rate: found",
+        ),
+        (
+            "cost: {prices: nodes.yaml, conversions: [{from: EUR, to: USD, rate: 1, date: 2026-02-31}]}",
+            "'2026-02-31' is no day of the calendar",
+        ),
+        (
+            f"cost: {{prices: nodes.yaml, conversions: [{THERE}, {BACK}]}}",
+            "there is more than one rate between EUR, USD",
+        ),
     ],
 )
 def test_what_is_wrong_in_the_section_is_said_where_it_stands(read, cost, said):
@@ -225,6 +249,16 @@ def test_a_bill_is_not_taken_to_be_in_the_currency_of_another_deployments_prices
     )  # fmt: skip
     assert spec is None
     assert "cost.currency: a bill does not say its currency; a report has one" in problems[0]
+
+
+def test_two_bills_that_read_alike_are_not_shared_out_as_one(read, tmp_path):
+    (tmp_path / "other.csv").write_text("name,amount,by\nflat,70,invocations\n", encoding="utf-8")
+    cost = "cost: {{currency: EUR, deployments: {{a: {{bill: invoice.csv}}, b: {{bill: {}}}}}}}"
+    bill = "name,amount,by\nflat,70,invocations\n"
+    assert read(cost.format("invoice.csv"), invoice=bill)[1] == []
+    spec, (problem,) = read(cost.format("other.csv"), invoice=bill)
+    assert spec is None
+    assert "cost.deployments.b.bill: other.csv has the same lines as invoice.csv" in problem
 
 
 def test_cost_cannot_be_claimed_without_prices(read):
