@@ -13,6 +13,7 @@ import math
 import types
 import typing
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,8 +76,8 @@ def unpack(path: Path, kind: type[T]) -> T:
             tree = json.loads(archive.read(_TREE))
             tables = _Tables(archive)
             found = _decode(tree, tables, {_name(one): one for one in _kinds(kind)})
-    except (zipfile.BadZipFile, pa.ArrowException, OSError, EOFError, KeyError, IndexError, TypeError, ValueError,
-            RecursionError, NotImplementedError) as error:  # fmt: skip
+    except (zipfile.BadZipFile, zlib.error, pa.ArrowException, OSError, EOFError, KeyError, IndexError, TypeError,
+            ValueError, RuntimeError) as error:  # fmt: skip
         raise PackedError(f"{path} cannot be used: {error}") from error
     if not isinstance(found, kind):
         raise PackedError(f"{path} holds {type(found).__name__}, not {kind.__name__}")

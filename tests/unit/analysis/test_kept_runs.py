@@ -203,6 +203,23 @@ def test_what_is_paid_for_comes_back_as_it_was(tmp_path):
     assert_same(unpack(tmp_path / "one", RunFacts), kept)
 
 
+def test_a_file_with_a_damaged_byte_is_none_of_ours_and_no_fault(tmp_path):
+    """Every byte of the first 600, where the values stand compressed, and of the last, where the archive lists them."""
+    pack(facts(), tmp_path / "one")
+    whole = (tmp_path / "one").read_bytes()
+    refused = 0
+    for place in (*range(600), *range(len(whole) - 200, len(whole))):
+        for changed in (0xFF, 0x55):
+            (tmp_path / "two").write_bytes(
+                whole[:place] + bytes([whole[place] ^ changed]) + whole[place + 1 :]
+            )
+            try:
+                unpack(tmp_path / "two", RunFacts)
+            except PackedError:
+                refused += 1
+    assert refused > 1000
+
+
 def test_only_what_is_expected_is_unpacked(tmp_path):
     pack(facts(), tmp_path / "one")
     with pytest.raises(PackedError, match="RunFacts"):
