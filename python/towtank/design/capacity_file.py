@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from towtank.errors import NewerVersionError, ResultsError
 from towtank.fields import Model, Scalar
@@ -21,6 +21,8 @@ UNITS = {"open": "arrivals/s", "closed": "users"}
 class Capacity(Model):
     """Capacity of one deployment."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     treatment: str = Field(description="id of the treatment whose load was varied")
     label: str = Field(description="how figures and tables name it")
     deployment: str
@@ -28,8 +30,8 @@ class Capacity(Model):
     levels: dict[str, Scalar] = Field(description="factor → level, without the load")
     model: Literal["open", "closed"] = Field(description="what a load counts: arrivals per second, or users")
     end: Literal["found", "top", "bottom", "generator", "budget"] = Field(description="why the search ended")
-    holds: float | None = Field(description="highest load that was confirmed")
-    fails: float | None = Field(description="lowest load above it that was refuted")
+    holds: float | None = Field(gt=0, description="highest load that was confirmed")
+    fails: float | None = Field(gt=0, description="lowest load above it that was refuted")
     undecided: tuple[float, ...] = Field((), description="loads between them whose confirmations disagreed")
     why: dict[str, int] = Field({}, description="what failed at `fails` → number of runs")
     against: tuple[tuple[float, int, int], ...] = Field(
@@ -42,6 +44,14 @@ class Capacity(Model):
     confirmations: int = Field(description="runs that had to agree")
     runs: int = Field(description="runs of the search")
     slo: dict[str, float] = Field(description="response variable → bound in its base unit")
+
+    @model_validator(mode="after")
+    def _fails_above(self) -> Capacity:
+        if self.holds is not None and self.fails is not None and self.fails <= self.holds:
+            raise ValueError(
+                f"it holds at {self.holds:g} and fails at {self.fails:g}, which is not above that"
+            )
+        return self
 
 
 class CapacityFile(Model):
@@ -115,4 +125,5 @@ def read_capacities(path: Path) -> CapacityFile:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise ResultsError(f"{place} cannot be used: {where}: {first['msg']}") from error
+        message = first["msg"].removeprefix("Value error, ")
+        raise ResultsError(f"{place} cannot be used: {where}: {message}") from error

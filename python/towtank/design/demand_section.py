@@ -17,6 +17,8 @@ from towtank.variables import DEMAND_VARIABLES
 
 REPLICAS = "replicas"
 """Factor whose levels make a calibration."""
+MOST_REPLICAS = 100_000
+"""Demand is worked out for every number up to the most that were measured."""
 
 
 def read_demand(
@@ -95,12 +97,18 @@ def calibration(capacities: Sequence[Capacity], deployment: str) -> tuple[Demand
     levels: dict[int, DemandLevel] = {}
     for one in mine:
         replicas = one.levels[REPLICAS]
-        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
-            raise ValueError(f"{one.label}: {replicas!r} is no number of replicas; allowed is 1 or more")
+        if not isinstance(replicas, int) or isinstance(replicas, bool) or not 1 <= replicas <= MOST_REPLICAS:
+            raise ValueError(
+                f"{one.label}: {replicas!r} is no number of replicas; allowed is from 1 to {MOST_REPLICAS:,}"
+            )
         if one.holds is None:
             raise ValueError(f"{one.label} has no capacity, so it calibrates nothing")
         if replicas in levels:
             raise ValueError(f"{deployment!r} has two capacities with {replicas} replicas; one is needed")
+        if one.slo != mine[0].slo:
+            raise ValueError(
+                f"{one.label} was searched for the objectives {one.slo}, {mine[0].label} for {mine[0].slo}"
+            )
         levels[replicas] = DemandLevel(replicas=replicas, holds=one.holds, fails=one.fails)
     if 1 not in levels:
         raise ValueError(

@@ -1,5 +1,8 @@
 """`demand`: a calibration is carried by treatments; one that does not fit is refused at its place."""
 
+import json
+import math
+
 import pytest
 
 from towtank.design.capacity_file import CapacityFile
@@ -64,8 +67,35 @@ def test_what_does_not_calibrate_is_refused(found, small):
     assert "no calibration of 'fixed'" in said(small, SECTION)
     found((1, 100.0, 105.0), levels={"replicas": 1.5})
     assert "1.5 is no number of replicas" in said(small, SECTION)
+    found((1, 100.0, 105.0), (10**9, 200.0, 210.0))
+    assert "1000000000 is no number of replicas; allowed is from 1 to 100,000" in said(small, SECTION)
     found((1, 100.0, 105.0), model="closed")
     assert "counts something else" in said(small, SECTION)
+
+
+def test_levels_with_other_objectives_are_no_calibration_together(found, small, tmp_path):
+    found((1, 100.0, 105.0), (2, 190.0, 200.0))
+    place = tmp_path / "capacity.json"
+    file = json.loads(place.read_text())
+    file["capacities"][1]["slo"] = {"p95": 0.5}
+    place.write_text(json.dumps(file))
+    assert "fixed, 2 was searched for the objectives {'p95': 0.5}, fixed, 1 for {'p95': 0.3}" in said(
+        small, SECTION
+    )
+
+
+@pytest.mark.parametrize(
+    ("loads", "words"),
+    [((math.nan, None), "finite"), ((math.inf, None), "finite"), ((-5.0, None), "greater than 0"),
+     ((100.0, 90.0), "capacities.0: it holds at 100 and fails at 90")],
+)  # fmt: skip
+def test_loads_that_cannot_be_are_refused(found, small, tmp_path, loads, words):
+    found((1, 100.0, 105.0))
+    place = tmp_path / "capacity.json"
+    file = json.loads(place.read_text())
+    file["capacities"][0].update(zip(("holds", "fails"), loads, strict=True))
+    place.write_text(json.dumps(file))
+    assert words in said(small, SECTION)
 
 
 def test_a_file_that_is_not_there_is_named(small):
