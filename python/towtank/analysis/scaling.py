@@ -260,7 +260,8 @@ def means(values: pd.DataFrame, *, confidence: float) -> pd.DataFrame:
         interval = mean_interval(known, confidence=confidence) if len(known) else None
         bounds = [mine[bound].astype(float) for bound in ("low", "high")]
         least, most = (None if one.isna().any() else float(one.mean()) for one in bounds)
-        reason = next((str(text) for text in mine["reason"] if text), "")
+        why = [*mine[mine["value"].isna()]["reason"], *mine["reason"]]
+        reason = next((str(text) for text in why if text), "")
         rows.append((
             treatment, metric, float(known.mean()) if len(known) else None,
             None if interval is None else interval.low, None if interval is None else interval.high,

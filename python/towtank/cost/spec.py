@@ -25,7 +25,7 @@ class Instance(Model):
     machines: Whole = Field(1, ge=1, description="own machines")
     carries: Rate | None = Field(
         None,
-        gt=0,
+        ge=1e-6,
         description="requests per second that one node, machine, pod or instance carries; for break-even",
     )
     fails: Rate | None = Field(

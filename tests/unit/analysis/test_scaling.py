@@ -8,7 +8,7 @@ import pytest
 
 from support.plans import make_plan
 from towtank.analysis.pods import Pods
-from towtank.analysis.scaling import demanded, means, of_run, speedups, table, values_of
+from towtank.analysis.scaling import COLUMNS, demanded, means, of_run, speedups, table, values_of
 from towtank.analysis.supply import Supply, of_pods
 from towtank.design.capacity_file import Demand
 from towtank.design.model import OpenLoad
@@ -108,6 +108,13 @@ def test_a_gap_in_the_observation_is_no_supply():
     supply = of_pods(pods(late, gap), 60).steps
     assert math.isnan(supply.at(31.5))
     assert supply.at(34) == 2
+
+
+def test_the_reason_of_a_mean_is_that_of_the_runs_without_a_value():
+    rows = [("gke", "r1", "follow_up", 6.0, None, None, "1 of 3 changes were not followed before the next, or the end"),
+            ("gke", "r2", "follow_up", None, None, None, "there is a gap in the observation of pods")]  # fmt: skip
+    (row,) = means(pd.DataFrame(rows, columns=list(COLUMNS)), confidence=0.95).to_dict("records")
+    assert (row["n"], row["runs"], row["reason"]) == (1, 2, "there is a gap in the observation of pods")
 
 
 def test_counts_that_end_within_the_window_are_no_supply_of_all_of_it():

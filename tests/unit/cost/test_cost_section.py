@@ -197,6 +197,7 @@ def test_what_is_wrong_in_a_list_is_said_where_it_stands(read, old, new, said):
             "cost.memory: 0.5 is not a size: a number without a unit",
         ),
         ("cost: {prices: nodes.yaml, memory: 1e400}", "cost.memory: inf is not a size"),
+        ("cost: {prices: nodes.yaml, carries: 1e-310/s}", "cost.carries: found"),
         ("cost: {prices: nodes.yaml, memory: 0}", "cost.memory: found 0; allowed is"),
         ("cost: {deployments: {a: '', b: nodes.yaml}}", "cost.deployments.a.prices: must not be empty"),
         (
