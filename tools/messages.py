@@ -19,7 +19,7 @@ PACKAGE = ROOT / "python" / "towtank"
 CATALOGUES = PACKAGE / "report" / "language"
 SOURCES = (
     "analysis/**/*.py", "report/**/*.py", "campaign/reasons.py", "campaign/judging.py", "campaign/evidence.py",
-    "variables.py", "cost/rules.py",
+    "variables.py", "cost/rules.py", "cost/break_even.py",
 )  # fmt: skip
 LEFT_OUT = (
     "report/interchange", "report/language", "report/html", "report/paper/latex", "report/paper/escape",

@@ -80,8 +80,14 @@ class BreakEven:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Every crossing in words."""
-        return tuple(sentence(one) for one in self.crossings)
+        """Every crossing in words; of a pair that changes places again, from where to where."""
+        said: list[str] = []
+        before: dict[frozenset[str], float] = {}
+        for one in self.crossings:
+            pair = frozenset((one.cheaper_below, one.cheaper_above))
+            said.append(sentence(one, before.get(pair)))
+            before[pair] = one.per_s
+        return tuple(said)
 
 
 def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence: float) -> BreakEven | None:

@@ -287,15 +287,23 @@ def _nearest(per_s: float, others: Sequence[float]) -> float | None:
     return min(others, key=lambda at: abs(math.log(at / per_s)), default=None)
 
 
-def sentence(crossing: Crossing) -> str:
-    """Say a crossing as a reader asks for it: ``a is cheaper below 2.2 M requests a day``."""
+def sentence(crossing: Crossing, since_per_s: float | None = None) -> str:
+    """Say a crossing as a reader asks for it: ``a is cheaper than b below 2.2 M requests a day``.
+
+    Parameters
+    ----------
+    crossing : Crossing
+    since_per_s : float, optional
+        Where the two changed places before, at a lower load: below that, it is the other way round.
+    """
     interval = ""
     if crossing.low is not None and crossing.high is not None and crossing.low < crossing.high:
         interval = f" ({a_day(crossing.low)} to {a_day(crossing.high)})"
-    return (
-        f"{crossing.cheaper_below} is cheaper than {crossing.cheaper_above} below {a_day(crossing.per_s)} requests a "
-        f"day{interval}"
-    )
+    below, above, load = crossing.cheaper_below, crossing.cheaper_above, a_day(crossing.per_s)
+    if since_per_s is None:
+        return f"{below} is cheaper than {above} below {load} requests a day{interval}"
+    since = a_day(since_per_s)
+    return f"{below} is cheaper than {above} from {since} to {load} requests a day{interval}"
 
 
 def a_day(per_s: float) -> str:

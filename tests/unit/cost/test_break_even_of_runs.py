@@ -91,6 +91,15 @@ def test_pods_are_rounded_up_as_they_are_billed():
     assert every.curves["cost"].iloc[0] == pytest.approx(0.5 * 100 + 10)
 
 
+def test_a_pair_that_changes_places_again_is_said_from_where_to_where():
+    first, second, *_ = found(
+        **PAID | {"nodes": PAID["nodes"].model_copy(update={"carries": 40.0})}
+    ).sentences
+    # 1e8 requests a month are 38.05/s; the second node comes at 40/s
+    assert first.startswith("use is cheaper than nodes below 3.29 M requests a day")
+    assert second.startswith("nodes is cheaper than use from 3.29 M to 3.46 M requests a day")
+
+
 def test_treatments_that_differ_in_more_are_not_compared():
     assert found(levels={"nodes": {"cpu": 1}, "use": {"cpu": 2}}, **PAID).crossings == ()
 

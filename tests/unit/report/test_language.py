@@ -124,6 +124,8 @@ def test_bills_and_why_there_is_no_cost_are_said_in_portuguese():
     assert say.text("No line of gke: it has no price list.") == "Sem linha de gke: não tem lista de preços."
     sizes = say.text("what one pod requests is not known: write its `vcpu` and `memory` in `cost`")
     assert sizes == "não se sabe o que um pod pede: escreva os seus `vcpu` e `memory` em `cost`"
+    crossing = "a is cheaper than b from 3.29 M to 3.46 M requests a day (3 M to 4 M)"
+    assert say.text(crossing) == "a é mais barato do que b de 3.29 M a 3.46 M pedidos por dia (3 M a 4 M)"
     assert [say.text(item) for item in ("requested vCPU", "fee", "10 users")] == [
         "vCPU pedida",
         "taxa",
