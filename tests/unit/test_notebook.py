@@ -12,7 +12,7 @@ import pytest
 
 import towtank
 from support.make_results import TreatmentModel, make_results
-from towtank.design.model import Answer
+from towtank.design.model import Answer, OwnVariable
 from towtank.errors import QueryError, ResultsError, TowtankError
 
 
@@ -144,3 +144,16 @@ def test_no_results(tmp_path):
 def test_importing_towtank_stays_cheap():
     code = "import sys, towtank; sys.exit(any(name in sys.modules for name in ('altair', 'scipy', 'pandas')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_variable_called_like_a_column_takes_no_place_of_it(tmp_path):
+    """`answer.variables` may be called like a factor, or like what every run has."""
+    sql = OwnVariable(sql="SELECT count(*) FROM requests", better="lower")
+    answer = Answer(primary=("p95",), baseline="on", variables=dict.fromkeys(("run", "cache", "counts"), sql))
+    models = {name: TreatmentModel(levels={"cache": name}) for name in ("on", "off")}
+    folder = make_results(tmp_path / "own", treatments=models, blocks=1, duration_s=2.0, answer=answer)
+    frame = towtank.open(folder).runs("run", "cache", "counts")
+    assert set(frame["run"]) == {"b01-on-a1", "b01-off-a1"}
+    assert set(frame["cache"]) == {"on", "off"}
+    assert frame["counts"].all()
+    assert (frame[["run_", "cache_", "counts_"]] > 0).all(axis=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -127,12 +127,11 @@ class Opened:
         DataFrame
             run, treatment, a column for each factor, block, attempt, instrument, system, counts (it enters the numbers
             of its treatment), and a column for each variable; missing where nothing can be said, infinite where the
-            value lies among the failures.
+            value lies among the failures. A variable that is called like another column has an underscore behind it.
         """
         wanted = self._known("variable", variables, self._variables())
         counting = counting_attempts([run.record for run in self.results.runs("all")])
-        rows = [self._run(run, wanted) for run in self.analysis.runs]
-        return pd.DataFrame([{**row, "counts": row["run"] in counting} for row in rows])
+        return pd.DataFrame([self._run(run, wanted, counting) for run in self.analysis.runs])
 
     def compare(self, *variables: str) -> pd.DataFrame:
         """Treatments against their baseline: what is claimed first, then what was only looked at.
@@ -249,19 +248,21 @@ class Opened:
             **{name: getattr(found, name) for name in _OF_ESTIMATE},
         }
 
-    def _run(self, run: RunSummary, variables: Iterable[str]) -> dict[str, Any]:
-        said = {name: run.values.get(name) for name in variables}
-        return {
+    def _run(self, run: RunSummary, variables: Iterable[str], counting: Collection[str]) -> dict[str, Any]:
+        row: dict[str, Any] = {
             "run": run.run_id,
             "treatment": run.treatment_id,
             **self._factors(run.treatment_id),
             **{name: getattr(run, name) for name in ("block", "attempt", "instrument", "system")},
-            "counts": False,
-            **{
-                name: None if value is None else float("inf") if value.above else value.value
-                for name, value in said.items()
-            },
+            "counts": run.run_id in counting,
         }
+        for name in variables:
+            value = run.values.get(name)
+            column = name
+            while column in row:
+                column += "_"
+            row[column] = None if value is None else float("inf") if value.above else value.value
+        return row
 
     def _compared(self, found: Comparison) -> dict[str, Any]:
         return {
