@@ -34,7 +34,9 @@ def run_heat(run: RunData) -> pd.DataFrame:
     counts = run.counts
     if counts is None or not counts.bin.size:
         return pd.DataFrame(columns=list(RUN_COLUMNS))
-    width = -(-(int(counts.bin.max()) + 1) // MOST_BINS)
+    width = 1  # doubled: bins of a run that lasted a little longer are then unions of another's
+    while width * MOST_BINS <= int(counts.bin.max()):
+        width *= 2
     buckets = _EDGES_US.size + 1
     bucket = np.where(counts.ok, np.searchsorted(_EDGES_US, np.maximum(counts.value, 1), side="right"), 0)
     sums = np.bincount((counts.bin // width) * buckets + bucket, weights=counts.count)
@@ -57,8 +59,8 @@ def pooled_heat(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     Parameters
     ----------
     runs : sequence of DataFrame
-        From `run_heat`. Runs of a treatment whose bins have another width than those of its first run are left out:
-        their schedule was another.
+        From `run_heat`. All runs of a treatment get the bins of the one with the widest; a run whose bins do not fit
+        into those of the runs before it, nor they into its, is left out: it was counted otherwise.
 
     Returns
     -------
@@ -66,12 +68,16 @@ def pooled_heat(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
         `COLUMNS`: time bin (s), ends of the bucket of latency (s; null where the requests failed), requests, and
         their share of the requests due in the bin. Pooled, descriptive.
     """
-    parts = []
-    widths: dict[str, int] = {}
-    for run in (run for run in runs if not run.empty):
-        width = int(run.bin_us.iloc[0])
-        if widths.setdefault(str(run.treatment_id.iloc[0]), width) == width:
-            parts.append(run)
+    there = [(str(run.treatment_id.iloc[0]), int(run.bin_us.iloc[0]), run) for run in runs if not run.empty]
+    widest: dict[str, int] = {}
+    for treatment, width, _ in there:
+        known = widest.setdefault(treatment, width)
+        widest[treatment] = width if width % known == 0 else known
+    parts = [
+        run.assign(t_us=run.t_us // widest[treatment] * widest[treatment], bin_us=widest[treatment])
+        for treatment, width, run in there
+        if widest[treatment] % width == 0
+    ]
     if not parts:
         return pd.DataFrame(columns=list(COLUMNS))
     keys = ["treatment_id", "t_us", "bin_us", "bucket"]

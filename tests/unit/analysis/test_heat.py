@@ -68,5 +68,20 @@ def test_answers_in_no_time_are_no_failures(results):
 def test_nothing_and_other_schedules_are_left_out(results):
     run = heat.run_heat(summarise_run(results.runs("all")[0]))
     assert heat.pooled_heat([run.iloc[:0]]).empty
-    other = run.assign(bin_us=run.bin_us * 2)
+    other = run.assign(bin_us=run.bin_us * 3 // 2)
     pd.testing.assert_frame_equal(heat.pooled_heat([run, other]), heat.pooled_heat([run]))
+
+
+def test_a_run_that_lasted_a_little_longer_is_not_left_out(results):
+    """96 bins fit two by two, 97 do not: who waits for answers is due a moment later in one run than in another."""
+    run = summarise_run(results.runs("all")[0])
+    every = run.counts.count.sum()
+    parts = []
+    for last in (95, 96):
+        spread = np.linspace(0, last, run.counts.bin.size).astype(np.int32)
+        parts.append(heat.run_heat(replace(run, counts=replace(run.counts, bin=spread))))
+    assert parts[0].bin_us.iloc[0] != parts[1].bin_us.iloc[0]
+    table = heat.pooled_heat(parts)
+    assert table.requests.sum() == 2 * every
+    assert table.bin_s.nunique() == 1
+    assert table.groupby("t_s").share.sum().to_numpy() == pytest.approx(1.0)

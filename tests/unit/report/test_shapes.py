@@ -12,7 +12,7 @@ from support.sample_analysis import sample_analysis
 from towtank.errors import TowtankError
 from towtank.report.figures.heat import heat
 from towtank.report.figures.interaction import interactions
-from towtank.report.figures.pareto import on_front, paretos
+from towtank.report.figures.pareto import MAX_TREATMENTS, on_front, paretos
 from towtank.report.figures.save import svg
 from towtank.report.figures.violins import violins
 from towtank.report.model import Figure
@@ -187,3 +187,26 @@ def test_two_treatments_make_no_front_of_their_own_accord():
     two = replace(sample, treatments=sample.treatments[:2])
     assert paretos(two, Names(two)) == []
     assert len(paretos(two, Names(two), [("cpu_cores", "p95")])) == 1
+
+
+def test_a_front_is_that_of_all_treatments_even_where_not_all_are_drawn():
+    sample = sample_analysis()
+    [first] = sample.treatments[:1]
+    many = []
+    for number in range(MAX_TREATMENTS + 3):
+        cheap = replace(first.estimates["cpu_cores"], mean=100.0 - number)
+        fast = replace(first.estimates["p95"], mean=1.0 - number / 100)
+        name = f"t{number:02d}"
+        many.append(
+            replace(
+                first, treatment_id=name, label=name, levels={"deployment": name},
+                estimates={**first.estimates, "cpu_cores": cheap, "p95": fast},
+            )
+        )  # fmt: skip
+    crowd = replace(sample, treatments=tuple(many))
+    (figure,) = paretos(crowd, Names(crowd), [("cpu_cores", "p95")])
+    points = figure.datasets["points"]
+    assert len(points) == MAX_TREATMENTS
+    assert [p["treatment"] for p in points if p["front"]] == [f"t{MAX_TREATMENTS + 2:02d}"]
+    assert "3 more" in figure.caption
+    assert "Without a value" not in figure.caption

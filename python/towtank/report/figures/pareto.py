@@ -64,17 +64,18 @@ def _known(analysis: ExperimentAnalysis, name: str) -> bool:
 
 def _front(analysis: ExperimentAnalysis, names: Names, pair: tuple[str, str], *, least: int) -> Figure | None:
     both = names.variable(pair[0]), names.variable(pair[1])
-    shown = [t for t in analysis.treatments if all(_mean(t, v.name) is not None for v in both)][
-        :MAX_TREATMENTS
-    ]
-    if len(shown) < least or not shown:
+    valued = [t for t in analysis.treatments if all(_mean(t, v.name) is not None for v in both)]
+    if len(valued) < least or not valued:
         return None
-    best = on_front([(_worth(t, both[0]), _worth(t, both[1])) for t in shown])
+    front = on_front([(_worth(t, both[0]), _worth(t, both[1])) for t in valued])
+    first = sorted(range(len(valued)), key=lambda number: not front[number])[:MAX_TREATMENTS]
+    shown, best = [valued[number] for number in first], [front[number] for number in first]
     points = pd.DataFrame([_point(t, both, names, front=f) for t, f in zip(shown, best, strict=True)])
     spans = [variable_axis.domain(v, _drawn(points, axis)) for v, axis in zip(both, "xy", strict=True)]
     points = points.assign(number=range(len(points)))
     line = points[points.front == 1].sort_values(["x", "y"])
-    missing = [names.label(t.treatment_id) for t in analysis.treatments if t not in shown]
+    missing = [names.label(t.treatment_id) for t in analysis.treatments if t not in valued]
+    beyond = len(valued) - len(shown)
 
     def draw(layout: Layout) -> Chart:
         width = layout.plot(left=72, right=20)
@@ -85,6 +86,8 @@ def _front(analysis: ExperimentAnalysis, names: Names, pair: tuple[str, str], *,
         f"{r.treatment} ({both[0].title} {r.x_shown}, {both[1].title} {r.y_shown})" for r in line.itertuples()
     ]
     left = f" Without a value in one of them: {listed(missing)}." if missing else ""
+    if beyond:
+        left += f" Not drawn, to keep the figure readable: {beyond} more."
     censored = ""
     if points.above.any():
         censored = (
