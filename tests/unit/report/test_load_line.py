@@ -1,7 +1,9 @@
 """The load line as a figure, and the tables of what bends and scales."""
 
+import json
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from support.sample_analysis import sample_analysis
@@ -45,6 +47,16 @@ def test_every_run_is_drawn_with_the_objective_and_the_median(loaded):
     assert figure.datasets["load_bounds"] == [{"variable": "p95", "bound": 0.3}]
     assert figure.datasets["capacities"] == []
     assert "40 arrivals/s" in figure.alt
+
+
+def test_curves_over_users_and_over_arrivals_have_their_own_units(loaded):
+    closed = replace(FAMILY, label="whisk", model="closed")
+    points = loaded.load_points
+    both = pd.concat([points, points.assign(family="whisk")], ignore_index=True)
+    figure = load_line(replace(loaded, load_families=(FAMILY, closed), load_points=both), Names(loaded))
+    assert "at 40 arrivals/s; whisk" in figure.alt
+    assert "at 40 users." in figure.alt
+    assert "arrivals/s or users" in json.dumps(figure.wide)
 
 
 def test_a_search_is_shaded_between_what_held_and_what_failed(loaded):

@@ -36,7 +36,8 @@ def load_line(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
     variables = list(dict.fromkeys(frame.variable))
     bounds = _bounds(analysis, variables)
     found = _capacities(analysis, families)
-    unit = UNITS[analysis.load_families[0].model]
+    units = {shorten(clean(one.label), 34): UNITS[one.model] for one in analysis.load_families}
+    unit = " or ".join(dict.fromkeys(units[one] for one in families))
     searched = (
         " A shade reaches from the highest load that was confirmed to the lowest that was refuted."
         if not found.empty
@@ -49,7 +50,7 @@ def load_line(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         title="The load line",
         caption="Every valid run at its load; the line goes through the median of each load. Hollow marks missed the "
         f"objective, which is the dashed rule. A value among failures is drawn at the timeout.{searched}{more}",
-        alt_text=_words(frame, families, names.variable(variables[0]), unit),
+        alt_text=_words(frame, families, names.variable(variables[0]), units),
         draw=lambda layout: _draw(layout, _Shown(frame, bounds, found, unit), names),
         datasets={
             "load_points": frame[["family", "variable", "load", "value", "kept", "shown", "run"]],
@@ -98,13 +99,15 @@ def _capacities(analysis: ExperimentAnalysis, families: list[str]) -> pd.DataFra
     return pd.DataFrame(rows, columns=["family", "holds", "fails"])
 
 
-def _words(frame: pd.DataFrame, families: list[str], variable: Variable, unit: str) -> str:
+def _words(frame: pd.DataFrame, families: list[str], variable: Variable, units: dict[str, str]) -> str:
     parts = []
     for family in families:
         mine = frame[(frame.family == family) & (frame.variable == variable.name)].sort_values("load")
         if not mine.empty:
             first, last = mine.iloc[0], mine.iloc[-1]
-            parts.append(f"{family}: {first.shown} at {first.load:g}, {last.shown} at {last.load:g} {unit}")
+            parts.append(
+                f"{family}: {first.shown} at {first.load:g}, {last.shown} at {last.load:g} {units[family]}"
+            )
     return f"{variable.title} against load. {'; '.join(parts)}."
 
 
