@@ -104,10 +104,8 @@ def _words(frame: pd.DataFrame, families: list[str], variable: Variable, units: 
     for family in families:
         mine = frame[(frame.family == family) & (frame.variable == variable.name)].sort_values("load")
         if not mine.empty:
-            first, last = mine.iloc[0], mine.iloc[-1]
-            parts.append(
-                f"{family}: {first.shown} at {first.load:g}, {last.shown} at {last.load:g} {units[family]}"
-            )
+            first, last, unit = mine.iloc[0], mine.iloc[-1], units[family]
+            parts.append(f"{family}: {first.shown} at {first.load:g}, {last.shown} at {last.load:g} {unit}")
     return f"{variable.title} against load. {'; '.join(parts)}."
 
 
