@@ -80,7 +80,7 @@ class FollowedSeries:
         word, why = self._word(shift if finite else math.inf, sides, rises=rises)
         what = sentences.noun(self.described)
         if size is None:
-            moved = f"{what} {'rose' if rises else 'fell'}, among failures or to 0"
+            moved = f"{what} {_beyond(self._rank(before), self._rank(after), rises=rises)}"
         elif log:
             moved = f"{what} became {sentences.ratio(size)} × what it was"
         else:
@@ -144,6 +144,17 @@ class FollowedSeries:
     def _goodput(self, indices: Sequence[int]) -> dict[int, Quantity]:
         runs = (q for index in indices for q in self._of(self._sessions[index], "goodput"))
         return dict(enumerate(runs))
+
+
+def _beyond(before: float, after: float, *, rises: bool) -> str:
+    """How a level moved that has no size: percentiles among failures are infinite, the logarithm of 0 is minus that."""
+    if before == after or (math.isfinite(before) and math.isfinite(after)):
+        return f"{'rose' if rises else 'fell'}, with some results among failures or at 0"
+    if after == math.inf:
+        return "rose to where it lies among failures"
+    if before == math.inf:
+        return "fell from where it lay among failures"
+    return "fell to 0" if after == -math.inf else "rose from 0"
 
 
 def _why(quantities: Sequence[Quantity], level: float | None) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from support.make_results import Step, TreatmentModel, make_results
+from towtank.analysis.followed_series import _beyond
 from towtank.analysis.history import history
 from towtank.cli.main import build_app
 from towtank.design.model import Answer
@@ -163,7 +165,7 @@ def test_what_falls_among_failures_is_worse_without_a_size(nights, tmp_path):
     found = history(opened(broken))
     [change] = found.changes
     assert (change.size, change.word, change.at) == (None, "worse", SLOWER_FROM)
-    assert "rose, among failures" in change.sentence
+    assert "rose to where it lies among failures with" in change.sentence
     told = command(*broken, "--json")
     assert told.exit_code == 8
     assert "NaN" not in told.output
@@ -187,3 +189,12 @@ def test_a_level_that_no_number_of_orders_reaches_is_told(tmp_path):
     answer = Answer(primary=("median",), baseline="one", matters=0.25, confidence=1 - 1e-9)
     found = history(opened(made(tmp_path / f"n{number}", number, answer=answer) for number in range(2)))
     assert any("No change could be told of anything" in note for note in found.notes)
+
+
+def test_a_level_that_has_no_size_is_said_to_go_where_it_goes():
+    inf = math.inf
+    assert _beyond(inf, -4.0, rises=False) == "fell from where it lay among failures"
+    assert _beyond(-4.0, inf, rises=True) == "rose to where it lies among failures"
+    assert _beyond(-4.0, -inf, rises=False) == "fell to 0"
+    assert _beyond(-inf, -4.0, rises=True) == "rose from 0"
+    assert _beyond(-4.0, -3.0, rises=True) == "rose, with some results among failures or at 0"
