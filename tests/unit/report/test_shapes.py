@@ -210,3 +210,15 @@ def test_a_front_is_that_of_all_treatments_even_where_not_all_are_drawn():
     assert [p["treatment"] for p in points if p["front"]] == [f"t{MAX_TREATMENTS + 2:02d}"]
     assert "3 more" in figure.caption
     assert "Without a value" not in figure.caption
+
+
+def test_successes_only_do_not_rank_where_goodput_differs():
+    sample = sample_analysis()
+    said = "do not rank these treatments"
+    (figure,) = paretos(sample, Names(sample), [("cpu_cores", "p95_ok")])
+    assert said in figure.caption
+    (figure,) = paretos(sample, Names(sample), [("cpu_cores", "p95")])
+    assert said not in figure.caption
+    alike = replace(sample, treatments=sample.treatments[:1] * 2)
+    (figure,) = paretos(alike, Names(alike), [("cpu_cores", "p95_ok")])
+    assert said not in figure.caption

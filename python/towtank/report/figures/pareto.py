@@ -10,6 +10,7 @@ import altair as alt
 import pandas as pd
 
 from towtank.analysis.model import Estimate, ExperimentAnalysis, TreatmentSummary
+from towtank.analysis.verdicts import GOODPUT_GUARD
 from towtank.errors import TowtankError
 from towtank.report.figures import base, variable_axis
 from towtank.report.figures.base import Chart, Layout
@@ -88,6 +89,8 @@ def _front(analysis: ExperimentAnalysis, names: Names, pair: tuple[str, str], *,
     left = f" Without a value in one of them: {listed(missing)}." if missing else ""
     if beyond:
         left += f" Not drawn, to keep the figure readable: {beyond} more."
+    if any(v.successes_only for v in both) and _goodput_differs(valued):
+        left += " Goodput differs by more than a point, so latencies of successes only do not rank these treatments."
     censored = ""
     if points.above.any():
         censored = (
@@ -103,6 +106,11 @@ def _front(analysis: ExperimentAnalysis, names: Names, pair: tuple[str, str], *,
         draw=draw,
         datasets={"points": points, "front": line},
     )
+
+
+def _goodput_differs(treatments: Sequence[TreatmentSummary]) -> bool:
+    known = [mean for t in treatments if (mean := _mean(t, "goodput")) is not None]
+    return bool(known) and max(known) - min(known) > GOODPUT_GUARD
 
 
 def on_front(values: Sequence[tuple[float, float]]) -> list[bool]:
