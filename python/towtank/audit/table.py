@@ -13,6 +13,7 @@ from towtank.audit.printed import Range, read_number
 from towtank.errors import ForeignFileError
 
 MOST_BYTES = 20_000_000
+MOST_CHARACTERS = 100_000
 """A published table is far smaller; a file beyond is something else."""
 
 
@@ -150,6 +151,10 @@ def read_table(path: Path, *, slack: int = 1) -> Table:
 
 
 def _cells(path: Path, number: int, line: str) -> list[str]:
+    if len(line) > MOST_CHARACTERS:
+        raise ForeignFileError(
+            f"{path}, line {number} has {len(line):,} characters; at most {MOST_CHARACTERS:,}: it is no printed line"
+        )
     try:
         return next(csv.reader(io.StringIO(line)))
     except csv.Error as error:

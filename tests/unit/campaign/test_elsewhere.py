@@ -231,6 +231,7 @@ def observed(plan):
 
 def test_what_telemetry_sees_of_a_cluster_is_kept_and_analysed(bench, plan, cluster):
     FakeKubelets(cluster)
+    bench.engine(everywhere={"duration_s": 0.5})  # some intervals of the sources, on a busy machine too
     bench.run(observed(plan))
     results = Results.open(bench.folder)
     for run in results.runs():
