@@ -119,19 +119,20 @@ def _whole(record: Record) -> bool:
 
 
 def _check_the_way(folders: Folders, say: Say) -> None:
-    """Refuse what another testbed lives in; control groups that one left behind when it was killed are removed."""
+    """Refuse what another testbed lives in; what one left behind when it was killed is removed."""
     existing = cgroups.exist()
     if existing and cgroups.inhabited():
         raise InTheWayError(
             f"processes run in the control group {existing[0]} and {folders.record} knows nothing of them. A testbed "
             "of another folder is up: end it from there, or use it (TOWTANK_TESTBED=<folder>/.testbed)"
         )
-    network.check()
     if existing:
         say(
             f"removing {existing[0]} and its like, which a testbed left that was killed: no process is in them"
         )
+        network.remove()
         cgroups.remove()
+    network.check()
 
 
 def _lay_ground(folders: Folders, options: Options) -> Record:

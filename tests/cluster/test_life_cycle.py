@@ -179,7 +179,6 @@ def test_groups_of_a_killed_testbed_are_taken_over_and_those_of_a_living_one_are
     init = killed.get("node1", "init")
     os.kill(init.pid, signal.SIGKILL)
     eventually(lambda: not cgroups.inhabited(), 30, "all of its processes have ended")
-    subprocess.run(["ip", "link", "delete", HOST_LINK], check=False)
     built = Folders.from_environment()
     second = tmp_path / "second"
     second.mkdir()
