@@ -182,8 +182,10 @@ def intended_load(load: AnyLoad) -> FloatArray:
     under = np.zeros_like(edges)
     at_s = 0.0
     for piece in pieces(load):
-        lasting = np.clip(edges - at_s, 0.0, piece.duration_s)
-        under += np.array([piece.area_to(float(one)) for one in lasting])
+        since = edges - at_s  # what lies before a piece has nothing of it, what lies behind it all
+        first, last = np.searchsorted(since, 0.0, side="right"), np.searchsorted(since, piece.duration_s)
+        under[first:last] += [piece.area_to(float(one)) for one in since[first:last]]
+        under[last:] += piece.area
         at_s += piece.duration_s
     return np.asarray(np.diff(under) / np.diff(edges), dtype=float)
 
