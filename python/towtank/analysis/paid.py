@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -127,7 +127,7 @@ def read_paid(folder: PaidTables, priced: PricedDeployment) -> Paid | None:
         _egress(folder),
         _busy_ratio(folder.samples(), window.end_us) if isinstance(prices, OwnHardware) else None,
         _work(folder, prices, took, count) if isinstance(prices, PerRequest) else None,
-        {metric: _series(folder.samples(), metric) for metric in _COUNTED.get(type(prices), ())},
+        _counts(folder, _COUNTED.get(type(prices), ())),
         _node_steps(folder.events()) if isinstance(prices, Reserved) else Series(),
     )
 
@@ -147,6 +147,14 @@ def _due(folder: RunTables) -> tuple[int, int]:
     good = mine.filter(pc.equal(mine["outcome_class"].cast(pa.string()), "ok"))
     successes, due = (int(pc.sum(rows["count"]).as_py() or 0) for rows in (good, mine))
     return successes, due
+
+
+def _counts(folder: RunTables, metrics: Sequence[str]) -> dict[str, Series]:
+    """What was counted of the whole deployment, by metric; without any, samples are not read."""
+    if not metrics:
+        return {}
+    samples = folder.samples()
+    return {metric: _series(samples, metric) for metric in metrics}
 
 
 def _series(samples: pa.Table, metric: str) -> Series:

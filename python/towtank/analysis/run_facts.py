@@ -158,7 +158,7 @@ def derive(results: Results, folder: RunFolder, plan: Plan, asked: Asked, *, cou
         summary = replace(summary, values={**summary.values, **scaling.values_of(scaled)})
     said = engine_findings(events)
     paid = None if asked.priced is None else read_paid(folder, asked.priced)
-    return RunFacts(summary, said, _counted(folder, run, asked, scaled) if counts else None, paid)
+    return RunFacts(summary, said, _counted(folder, run, events, asked, scaled) if counts else None, paid)
 
 
 def _scaled(run: RunData, events: pa.Table, asked: Demanded | None) -> RunScaling | None:
@@ -172,8 +172,10 @@ def _scaled(run: RunData, events: pa.Table, asked: Demanded | None) -> RunScalin
     return scaling.of_run(supply, record.window, asked, **of_run)
 
 
-def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling | None) -> CountedFacts:
-    record, events = run.record, folder.events()
+def _counted(
+    folder: RunFolder, run: RunData, events: pa.Table, asked: Asked, scaled: RunScaling | None
+) -> CountedFacts:
+    record = run.record
     of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
     series = timeseries.run_timeseries(run)
     shown = resources.for_figures(run.samples, **of_run, bin_us=record.bin_us)
