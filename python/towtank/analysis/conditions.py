@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from towtank.analysis.contrasts import is_blocked
 from towtank.analysis.deployments import was_there_already
 from towtank.analysis.model import Condition, RunSummary, TreatmentSummary
-from towtank.design.foreign import IMPORTED, ForeignWorkload
+from towtank.design.foreign import ForeignWorkload, is_imported
 from towtank.design.model import TreatmentSpec
 from towtank.design.plan import Plan, Treatment
 from towtank.store.run_record import RunRecord
@@ -66,13 +66,9 @@ def _grouped(topic: str, told: Iterable[tuple[str, _Said]], of: int) -> Iterator
         yield Condition(topic, what, weakens, () if len(labels) == of else tuple(labels))
 
 
-def _is_imported(spec: TreatmentSpec) -> bool:
-    return isinstance(spec.workload, ForeignWorkload) and spec.workload.driver == IMPORTED
-
-
 def _data_state(treatment: Treatment) -> _Said:
     spec, reset = treatment.spec, treatment.spec.reset
-    if _is_imported(spec):
+    if is_imported(spec.workload):
         return "not known: the runs were imported", "a run may depend on those before it"
     if reset is None and spec.deploy == "per-run" and not was_there_already(spec):
         return (
@@ -99,7 +95,7 @@ _ONLY_THIS = "certainty is about this deployment only, not about another one mad
 
 def _lifetime(treatment: Treatment, deployments: Mapping[str, int]) -> _Said:
     spec = treatment.spec
-    if _is_imported(spec):
+    if is_imported(spec.workload):
         return "not known: the runs were imported", "certainty is about whatever was deployed"
     if was_there_already(spec):
         return "not deployed: it was there before, for all runs", _ONLY_THIS
@@ -127,7 +123,7 @@ def _generator(spec: TreatmentSpec) -> _Said:
     if isinstance(spec.workload, ForeignWorkload):
         return (
             f"{spec.workload.driver}",
-            "whether it kept up with its schedule is not known" if _is_imported(spec) else "",
+            "whether it kept up with its schedule is not known" if is_imported(spec.workload) else "",
         )
     generator = spec.generator
     workers = f"{generator.workers} {'worker' if generator.workers == 1 else 'workers'}"

@@ -16,9 +16,9 @@ from towtank.analysis.fault_findings import of_faults
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
 from towtank.analysis.paired import PERMUTATION_FROM
 from towtank.analysis.verdicts import GOODPUT_GUARD
-from towtank.design.foreign import IMPORTED, ForeignWorkload
+from towtank.design.foreign import is_imported
 from towtank.design.model import Adaptive, ClosedLoad
-from towtank.design.plan import Plan, Treatment
+from towtank.design.plan import Plan
 from towtank.store.run_record import Reason, RunRecord
 
 FEW_BLOCKS = 6
@@ -248,7 +248,7 @@ def _design(
             "Runs were made in the listed order, so whatever drifted with time looks like a difference "
             "between treatments.",
             "If the files were measured in turn, import them with --paired; else measure again in turn."
-            if any(_is_imported(t) for t in plan.treatments)
+            if any(is_imported(t.spec.workload) for t in plan.treatments)
             else "Use order: randomized-blocks.",
         )
     if plan.experiment.answer is None and len(treatments) > 1:
@@ -268,7 +268,7 @@ def _design(
                 "of them, and their runs lie apart in time.",
                 "Use deploy: per-block or per-run if the claim is about the way of deploying.",
             )
-    if any(_is_imported(t) for t in plan.treatments):
+    if any(is_imported(t.spec.workload) for t in plan.treatments):
         yield Finding(
             "imported",
             "warning",
@@ -288,13 +288,8 @@ def _design(
         )
 
 
-def _is_imported(treatment: Treatment) -> bool:
-    workload = treatment.spec.workload
-    return isinstance(workload, ForeignWorkload) and workload.driver == IMPORTED
-
-
 def _data_states(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
-    ours = [t for t in plan.treatments if not _is_imported(t)]
+    ours = [t for t in plan.treatments if not is_imported(t.spec.workload)]
     as_they_are = [t for t in ours if t.spec.reset is None]
     there = [t.label for t in as_they_are if was_there_already(t.spec)]
     fresh = [t.label for t in as_they_are if t.label not in there and t.spec.deploy == "per-run"]

@@ -37,6 +37,11 @@ class ForeignWorkload(Model):
     timeout: Duration = Field(description="above which nothing is known of a latency")
 
 
+def is_imported(workload: object) -> bool:
+    """Whether the results of a workload were brought in; nothing drove it here."""
+    return isinstance(workload, ForeignWorkload) and workload.driver == IMPORTED
+
+
 class ImportedDeployment(Model):
     """Stands where a deployment stands: what was measured is known to whoever brought the results in."""
 
