@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from towtank.analysis.change_points import MOST_PERMUTATIONS, fewest
+from towtank.analysis.comparison import Rules
 from towtank.analysis.followed_series import Change, FollowedSeries
 from towtank.analysis.planning import UNASKED
 from towtank.analysis.session import read_session
@@ -124,7 +125,7 @@ def history(results: Sequence[Results]) -> History:
     points = tuple(point for point, _ in ordered)
     answer = plan.experiment.answer
     names = answer.primary if answer else UNASKED
-    each = (1 - (answer.confidence if answer else 0.95)) / (len(names) * len(plan.treatments))
+    each = (1 - Rules.of(plan).confidence) / (len(names) * len(plan.treatments))
     followed = [FollowedSeries(plan, t, name, sessions) for name in names for t in plan.treatments]
     changes = [
         one.change([point.name for point in points], found, bounds)

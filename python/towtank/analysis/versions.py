@@ -113,13 +113,7 @@ def regressions(old: Results, new: Results) -> Regressions:
             )
     plan = new.plan
     answer = plan.experiment.answer
-    rules = Rules(
-        confidence=answer.confidence if answer else 0.95,
-        matters=answer.matters if answer else 0.05,
-        pilot_blocks=None,
-        seed=plan.experiment.seed,
-        not_worse=answer is not None and answer.claim == "not-worse",
-    )
+    rules = Rules.of(plan)
     primary = answer.primary if answer else ()
     level = 1 - (1 - rules.confidence) / max(len(primary) * len(plan.treatments), 1)
     names = dict.fromkeys((*STANDARD_VARIABLES, *before.values, *after.values))
