@@ -10,7 +10,7 @@ from itertools import combinations
 
 from towtank.audit.check import Check
 from towtank.audit.printed import show
-from towtank.audit.table import Cell, Row
+from towtank.audit.table import Cell, Row, bounded
 
 _STATISTIC = re.compile(r"(?:([a-z0-9-]+)\.)?(min|max|mean|std|median|p\d{1,2}(?:\.\d+)?)")
 
@@ -69,7 +69,7 @@ def mean_within(row: Row) -> Iterator[Check]:
 def mean_of_so_many(row: Row) -> Iterator[Check]:
     """Of n values one is the smallest and one the largest: so far from either the mean must be, at the least."""
     n = _values(row)
-    found = _bounded(_groups(row).get("", {}), "min", "max", "mean")
+    found = bounded(_groups(row).get("", {}), "min", "max", "mean")
     if not found or n is None or n < 2:
         return
     low, high, mean = found
@@ -86,7 +86,7 @@ def mean_of_so_many(row: Row) -> Iterator[Check]:
 def median_near_mean(row: Row) -> Iterator[Check]:
     """|mean − median| ≤ std, of whatever values (Mallows, 1991)."""
     for cells in _groups(row).values():
-        found = _bounded(cells, "mean", "median", "std")
+        found = bounded(cells, "mean", "median", "std")
         if found:
             mean, median, std = found
             apart = max(mean.low - median.high, median.low - mean.high, Fraction(0))
@@ -107,7 +107,7 @@ def spread_possible(row: Row) -> Iterator[Check]:
     """
     for group, cells in _groups(row).items():
         n = None if group else _values(row)  # what has a prefix, such as `dns.`, may have happened less often
-        found = _bounded(cells, "min", "max", "std")
+        found = bounded(cells, "min", "max", "std")
         if not found:
             continue
         low, high, std = found
@@ -143,11 +143,6 @@ def _values(row: Row) -> int | None:
     cell = row.cells.get("n")
     exact = cell is not None and cell.range.low == cell.range.high
     return int(cell.low) if cell is not None and exact else None
-
-
-def _bounded(cells: dict[str, Cell], *names: str) -> tuple[Cell, ...] | None:
-    found = tuple(cells[name] for name in names if name in cells and cells[name].range.high is not None)
-    return found if len(found) == len(names) else None
 
 
 def _root(value: Fraction) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +29,7 @@ class Cell:
     @property
     def high(self) -> Fraction:
         """Upper end of a cell that has one."""
-        assert self.range.high is not None  # noqa: S101 - asked of cells of `Row.bounded` only
+        assert self.range.high is not None  # noqa: S101 - asked of cells of `bounded` only
         return self.range.high
 
     @property
@@ -73,9 +74,14 @@ class Row:
 
     def bounded(self, *keys: str) -> tuple[Cell, ...] | None:
         """Cells that can be reckoned with; None unless all are printed and have an upper end."""
-        found = [self.cells.get(key) for key in keys]
-        known = tuple(cell for cell in found if cell is not None and cell.range.high is not None)
-        return known if len(known) == len(keys) else None
+        return bounded(self.cells, *keys)
+
+
+def bounded(cells: Mapping[str, Cell], *keys: str) -> tuple[Cell, ...] | None:
+    """As `Row.bounded`, of some cells of a row."""
+    found = [cells.get(key) for key in keys]
+    known = tuple(cell for cell in found if cell is not None and cell.range.high is not None)
+    return known if len(known) == len(keys) else None
 
 
 @dataclass(frozen=True)
