@@ -22,7 +22,7 @@ from towtank.cost.break_even import (
     staircase,
     while_there,
 )
-from towtank.cost.money import DAY_S, converted
+from towtank.cost.money import DAY_S
 from towtank.cost.price_list import (
     AnyPriceList,
     OwnHardware,
@@ -174,7 +174,7 @@ def _line(cost: CostSpec, deployment: str, label: str, runs: Sequence[RunCost], 
             "it has no price list" if one is None else "a bill does not say what other loads cost"
         )
     prices = one.prices
-    rate = converted(1.0, prices.currency, cost.currency, [each.conversion for each in cost.conversions])
+    rate = cost.in_report(1.0, prices.currency)
     return _at_rate(_priced_line(prices, one, label, runs, rate, confidence), rate)
 
 

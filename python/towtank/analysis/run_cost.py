@@ -11,7 +11,6 @@ from towtank.analysis.model import Quantity
 from towtank.analysis.paid import US, Paid, PaidTables, read_paid
 from towtank.analysis.used import After, used
 from towtank.cost.bill import BillLine, Rates, Share, rates
-from towtank.cost.money import converted
 from towtank.cost.per_request import per_1000
 from towtank.cost.price_list import AnyPriceList
 from towtank.cost.rules import Item, priced, total
@@ -157,7 +156,7 @@ def _priced(  # noqa: PLR0917 - as above, with a price list
     if record.window is None:
         raise ValueError("nothing was driven")
     found = used(record, record.window, paid, prices, cost.deployments[name], after)
-    rate = converted(1.0, prices.currency, cost.currency, [each.conversion for each in cost.conversions])
+    rate = cost.in_report(1.0, prices.currency)
     drive, whole = (
         [item.at_rate(rate) for item in priced(prices, part)] for part in (found.drive, found.whole)
     )

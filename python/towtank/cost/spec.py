@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from towtank.cost.bill import BillLine
-from towtank.cost.money import Conversion, Currency
+from towtank.cost.money import Conversion, Currency, converted
 from towtank.cost.price_list import AnyPriceList, IsoDate, PerRequest
 from towtank.fields import Cores, Duration, Model, Number, Rate, Size, Slug, Whole
 
@@ -95,6 +95,10 @@ class CostSpec(Model):
     conversions: tuple[ConversionFile, ...] = ()
     per_1000: Literal["successes", "requests"] = "successes"
     deployments: dict[Slug, PricedDeployment]
+
+    def in_report(self, amount: float, currency: str) -> float:
+        """Say an amount of a price list in the currency of the report; ValueError as `money.converted` has it."""
+        return converted(amount, currency, self.currency, [one.conversion for one in self.conversions])
 
     def is_by_use(self, deployment: str) -> bool:
         """Whether more requests cost a deployment more, whatever is there to serve them; False without a price."""

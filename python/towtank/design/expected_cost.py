@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from towtank.cost.money import converted
 from towtank.cost.price_list import AnyPriceList, OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
 from towtank.cost.rules import Usage, priced, total
 from towtank.cost.spec import CostSpec, PricedDeployment
@@ -61,11 +60,10 @@ def _expected(cost: CostSpec, deployment: str, takes: TreatmentForecast, runs: i
         return ExpectedCost(name, None, None, open_)
     charged = [what for what, price in (("logs", prices.log), ("egress", prices.egress)) if price]
     open_ = ", ".join(part for part in (open_, *charged) if part)
-    conversions = [each.conversion for each in cost.conversions]
 
     def money(usage: Usage) -> float:
         bill = total(priced(prices, replace(usage, logged_bytes=0.0, egress_bytes=0.0)))
-        return runs * converted(bill, prices.currency, cost.currency, conversions)
+        return runs * cost.in_report(bill, prices.currency)
 
     high = None if most is None or open_ else money(most)
     return ExpectedCost(name, money(least), high, open_)
