@@ -119,12 +119,18 @@ def staircase(
         return cost
 
     few, many = capacity.ends()
-    ends = {few, capacity.value, many}
+    steps = _stairs(capacity, first=max(1, least_nodes), most_per_s=most_per_s)
+    return Line(name, at(capacity.value), at(many), at(few), steps)
+
+
+def _stairs(capacity: Measured, *, first: int, most_per_s: float) -> tuple[float, ...]:
+    """Loads at which one node or instance more is needed, from the first one that a load brings."""
+    few, many = capacity.ends()
     steps = {
-        per_node * count for per_node in ends
-        for count in range(max(1, least_nodes), min(MOST_STEPS, math.ceil(most_per_s / per_node)) + 1)
+        each * count for each in {few, capacity.value, many}
+        for count in range(first, min(MOST_STEPS, math.ceil(most_per_s / each)) + 1)
     }  # fmt: skip
-    return Line(name, at(capacity.value), at(many), at(few), tuple(sorted(steps)))
+    return tuple(sorted(steps))
 
 
 def pay_per_use(
@@ -218,11 +224,9 @@ def while_there(
         return cost
 
     few, many = capacity.ends()
-    steps = {
-        per_instance * count for per_instance in {few, capacity.value, many}
-        for count in range(1, min(MOST_STEPS, math.ceil(most_per_s / per_instance)) + 1)
-    }  # fmt: skip
-    return Line(name, at(capacity.value), at(many), at(few), tuple(sorted(steps)))
+    return Line(
+        name, at(capacity.value), at(many), at(few), _stairs(capacity, first=1, most_per_s=most_per_s)
+    )
 
 
 def crossings(one: Line, other: Line, *, least_per_s: float, most_per_s: float) -> list[Crossing]:
