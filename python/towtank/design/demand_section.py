@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from towtank.design.capacity_file import Capacity, Demand, DemandLevel, read_capacities
+from towtank.design.capacity_file import Capacity, Demand, DemandLevel
 from towtank.design.context import FileContext
 from towtank.design.experiment_file import DemandFile
 from towtank.design.include import Library
+from towtank.design.known_capacity import read_named
 from towtank.design.problems import Problems
 from towtank.design.slo import asked_variables
 from towtank.design.tree import Mapping, Node
 from towtank.design.validation import Path, joined, validated
-from towtank.errors import TowtankError
 from towtank.variables import DEMAND_VARIABLES
 
 REPLICAS = "replicas"
@@ -40,17 +40,12 @@ def read_demand(
     if section is None:
         return None
     here = joined((*path, "calibration"))
-    real = library.find(section.calibration, place, here)
-    if real is None:
+    capacities = read_named(section.calibration, place, here, library, context.problems)
+    if capacities is None:
         return None
     deployment, load_model = section.deployment or driven[0], driven[1]
     try:
-        capacities = read_capacities(real).capacities
         levels = calibration(capacities, deployment)
-        library.files[library.inside(real)] = real.read_text("utf-8")
-    except TowtankError as error:
-        context.problems.add(place, here, error.message, error.hint or "")
-        return None
     except ValueError as error:
         context.problems.add(place, here, str(error))
         return None

@@ -82,18 +82,38 @@ def read_known(root: Mapping, library: Library, factors: Iterable[str], problems
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         problems.add(place, NAME, "allowed is the path of a capacity.json inside of the experiment's folder")
         return KnownCapacity((), place, problems)
-    real = library.find(node.text, place, NAME)
+    found = read_named(node.text, place, NAME, library, problems)
+    if found is not None and not found:
+        problems.add(place, NAME, f"{node.text} has no capacity in it: its search found none")
+    return KnownCapacity(found or (), place, problems)
+
+
+def read_named(
+    name: str, place: Place, path: str, library: Library, problems: Problems
+) -> tuple[Capacity, ...] | None:
+    """Read the capacities of a file that an experiment names, and keep it; None when it cannot be used, which is said.
+
+    Parameters
+    ----------
+    name : str
+    place, path
+        Where the experiment names it.
+    library : Library
+    problems : Problems
+    """
+    real = library.find(name, place, path)
     if real is None:
-        return KnownCapacity((), place, problems)
+        return None
     try:
         found = read_capacities(real).capacities
         library.files[library.inside(real)] = real.read_text("utf-8")
     except TowtankError as error:
-        problems.add(place, NAME, error.message, error.hint or "")
-        return KnownCapacity((), place, problems)
-    if not found:
-        problems.add(place, NAME, f"{node.text} has no capacity in it: its search found none")
-    return KnownCapacity(found, place, problems)
+        problems.add(place, path, error.message, error.hint or "")
+        return None
+    except ValueError as error:  # JSON may be written in UTF-16, which is not kept
+        problems.add(place, path, str(error))
+        return None
+    return found
 
 
 def _agrees(one: Capacity, levels: Levels) -> bool:
