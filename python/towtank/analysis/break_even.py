@@ -11,6 +11,7 @@ import pandas as pd
 from towtank.analysis.estimates import estimate
 from towtank.analysis.model import Quantity
 from towtank.analysis.run_cost import RunCost
+from towtank.analysis.used import GIB
 from towtank.cost.break_even import (
     BESIDE,
     Crossing,
@@ -37,7 +38,6 @@ from towtank.cost.spec import CostSpec, PricedDeployment
 from towtank.design.plan import Plan
 from towtank.variables import own_variable
 
-GIB = 2**30
 LEAST_PER_S = 1 / DAY_S
 """One request a day."""
 MOST_PER_S = 1e9 / DAY_S

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from towtank.analysis.pods import SOURCE
 from towtank.analysis.summaries import RunTables
 from towtank.cost.bill import Share
-from towtank.cost.busy import UnnamedInstanceError, busy_seconds, request_seconds
+from towtank.cost.busy import US, UnnamedInstanceError, busy_seconds, request_seconds
 from towtank.cost.price_list import OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
 from towtank.cost.spec import PricedDeployment
 from towtank.store.run_record import RunRecord
@@ -23,7 +23,6 @@ from towtank.store.run_record import RunRecord
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
-US = 1_000_000
 NODES, READY, PENDING, TERMINATING = "nodes", "replicas_ready", "replicas_pending", "replicas_terminating"
 CORES, BYTES = "cpu_requested_cores", "memory_requested_bytes"
 _COUNTED: Mapping[type, tuple[str, ...]] = {

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from towtank.analysis.counted import next_runs
 from towtank.analysis.model import Quantity
-from towtank.analysis.paid import US, Paid, PaidTables, read_paid
+from towtank.analysis.paid import Paid, PaidTables, read_paid
 from towtank.analysis.used import After, used
 from towtank.cost.bill import BillLine, Rates, Share, rates
+from towtank.cost.busy import US
 from towtank.cost.per_request import per_1000
 from towtank.cost.price_list import AnyPriceList
 from towtank.cost.rules import Item, priced, total

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from towtank.analysis.counted import NextRun, continued, held_us
-from towtank.analysis.paid import BYTES, CORES, NODES, PENDING, READY, TERMINATING, US, Paid, Series
+from towtank.analysis.paid import BYTES, CORES, NODES, PENDING, READY, TERMINATING, Paid, Series
 from towtank.cost.billing import Billing, billing
+from towtank.cost.busy import US
 from towtank.cost.price_list import (
     AnyPriceList,
     OwnHardware,

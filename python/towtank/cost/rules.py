@@ -15,7 +15,7 @@ class CannotPriceError(ValueError):
 
 @dataclass(frozen=True)
 class Usage:
-    """What was used in a stretch of time; None where it is not known, with a reason in `why`.
+    """What was used in a stretch of time; None where it is not known.
 
     Parameters
     ----------
