@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 
 from towtank.design.foreign import ForeignLoad
 from towtank.design.load_shape import pieces
@@ -29,9 +31,7 @@ def constant_stretches(spec: TreatmentSpec) -> tuple[Stretch, ...]:
     ordered = sorted(edges)
     found: list[tuple[float, float, list[float | None]]] = []
     for start, end in itertools.pairwise(ordered):
-        heights = [
-            next((h if flat else None for a, b, flat, h in known if a <= start < b), 0.0) for known in level
-        ]
+        heights = [_height_at(known, start) for known in level]
         if any(height is None for height in heights):
             continue
         if found and found[-1][1] == start and found[-1][2] == heights:
@@ -39,6 +39,15 @@ def constant_stretches(spec: TreatmentSpec) -> tuple[Stretch, ...]:
         else:
             found.append((start, end, heights))
     return tuple((start, end) for start, end, _ in found)
+
+
+def _height_at(known: Sequence[tuple[float, float, bool, float]], start_s: float) -> float | None:
+    """Load of one workload from an instant on: 0 behind its end, None where it changes."""
+    index = bisect_right(known, start_s, key=itemgetter(0)) - 1
+    if index < 0 or start_s >= known[index][1]:
+        return 0.0
+    _, _, is_flat, height = known[index]
+    return height if is_flat else None
 
 
 def stretch_at(stretches: Sequence[Stretch], at_s: float) -> Stretch | None:
