@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.model import ClosedLoad, OpenLoad, TreatmentSpec
@@ -54,11 +55,16 @@ class Laddered:
         ------
         KeyError
         """
-        for base in self.bases:
-            for number, load in enumerate(self.rungs[base.id]):
-                if _rung_id(base, load) == treatment_id:
-                    return base.id, number
-        raise KeyError(treatment_id)
+        return self._places[treatment_id]
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[str, int]]:
+        """Id of the treatment of a rung → id of the base and number of the rung."""
+        return {
+            _rung_id(base, load): (base.id, number)
+            for base in self.bases
+            for number, load in enumerate(self.rungs[base.id])
+        }
 
     def with_round(self, plan: Plan, wanted: Mapping[str, int]) -> Plan:
         """Add a block to a plan: for each base that is asked for, one run of one rung."""
