@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import is_blocked
-from towtank.analysis.deployments import was_there_already
+from towtank.analysis.deployments import is_local, was_there_already
 from towtank.analysis.model import Condition, RunSummary, TreatmentSummary
 from towtank.design.foreign import ForeignWorkload, is_imported
 from towtank.design.model import TreatmentSpec
@@ -137,7 +137,7 @@ def _generator(spec: TreatmentSpec) -> _Said:
             f"{workers} on {len(generator.where)} other {'machine' if len(generator.where) == 1 else 'machines'}",
             "",
         )
-    if getattr(spec.deployment, "platform", None) == "local":
+    if is_local(spec):
         return (
             f"{workers} on the machine of the deployment",
             "latencies are higher than with a machine of its own; differences between treatments are fair",
@@ -147,7 +147,7 @@ def _generator(spec: TreatmentSpec) -> _Said:
 
 def _stand_ins(spec: TreatmentSpec) -> Iterator[_Said]:
     """What is not the thing itself: processes for a deployment, another tool's load, faults made on purpose."""
-    if getattr(spec.deployment, "platform", None) == "local":
+    if is_local(spec):
         yield (
             "processes of one machine stand for the deployment",
             "calls between its parts cross no network, and all share the machine's CPUs",

@@ -15,6 +15,11 @@ def was_there_already(spec: TreatmentSpec) -> bool:
     return getattr(spec.deployment, "platform", None) == "external"
 
 
+def is_local(spec: TreatmentSpec) -> bool:
+    """Whether processes of this machine are the deployment."""
+    return getattr(spec.deployment, "platform", None) == "local"
+
+
 def deployments_of(records: Iterable[RunRecord]) -> dict[str, int]:
     """Count the deployments behind the runs of each treatment.
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
-from towtank.analysis.deployments import told, was_there_already
+from towtank.analysis.deployments import is_local, told, was_there_already
 from towtank.analysis.engine_findings import EngineFinding, reported, runs_in_words
 from towtank.analysis.fault_findings import of_faults
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
@@ -357,7 +357,7 @@ def _load(plan: Plan, records: Sequence[RunRecord]) -> Iterator[Finding]:
             f"The workload {', '.join(cold)} has no warm-up: first connections and cold caches are in the numbers.",
             "Set load.warmup, unless the start is what is asked about.",
         )
-    local = [t for t in plan.treatments if getattr(t.spec.deployment, "platform", None) == "local"]
+    local = [t for t in plan.treatments if is_local(t.spec)]
     if local and any(t.spec.generator.where == "local" for t in local):
         yield Finding(
             "same_host",
