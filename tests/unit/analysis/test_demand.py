@@ -7,6 +7,7 @@ import pytest
 
 from towtank.analysis.demand import Level, demand_curve, intended_load, judge
 from towtank.analysis.step_function import StepFunction
+from towtank.design.load_shape import Piece
 from towtank.design.model import ClosedLoad, OpenLoad
 
 WHOLE = (Level(1, 100, 105), Level(2, 190, 200), Level(3, 270, 285))
@@ -63,6 +64,20 @@ def test_intended_load_is_the_mean_of_each_second():
     assert intended_load(ramp).tolist() == pytest.approx([5, 15, 25, 35, 10, 10])
     users = ClosedLoad.model_validate({"model": "closed", "users": 7, "duration": "1500ms"})
     assert intended_load(users).tolist() == [7, 7]
+
+
+def test_each_second_is_asked_of_few_pieces(monkeypatch):
+    asked = []
+    plain = Piece.area_to
+    monkeypatch.setattr(
+        Piece, "area_to", lambda piece, until_s: asked.append(until_s) or plain(piece, until_s)
+    )
+    stages = [{"rate": number % 7, "hold": "20s"} for number in range(100)]
+    load = OpenLoad.model_validate({"model": "open", "stages": stages})
+    assert intended_load(load).tolist() == pytest.approx(
+        [number % 7 for number in range(100) for _ in range(20)]
+    )
+    assert len(asked) < 2 * 2000  # of every piece it would be 200,000: a week of minutes would never end
 
 
 def test_a_run_is_judged_with_bounds_on_both_sides():
