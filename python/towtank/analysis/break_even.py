@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -141,10 +142,9 @@ class _Drawn:
 
 def _pairs(lines: Sequence[_Drawn]) -> Iterator[tuple[Line, Line]]:
     """Lines of treatments that differ in nothing but their deployment."""
-    for index, one in enumerate(lines):
-        for other in lines[index + 1 :]:
-            if one.others == other.others:
-                yield one.line, other.line
+    for one, other in combinations(lines, 2):
+        if one.others == other.others:
+            yield one.line, other.line
 
 
 def _curves(
