@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http
-import secrets
 import socket
 import time
 from collections.abc import Sequence
@@ -49,7 +48,6 @@ class Cluster:
         self._config = config
         self._context = context
         self._threads = threads
-        self._token = secrets.token_hex(32)
         self._made: HelperObjects | None = None
         self._pods: list[Json] = []
         self._neighbours = Neighbours()
@@ -69,7 +67,7 @@ class Cluster:
                 connection, self._context, self._config.namespace, origin="generator.cluster"
             )
             things = [
-                token_secret(cluster_objects.NAME, self._token),
+                token_secret(cluster_objects.NAME, made.token),
                 cluster_objects.job(
                     self._config, count, threads=self._threads, deadline_s=max(1, round(deadline_s))
                 ),
@@ -112,7 +110,7 @@ class Cluster:
             made.namespace,
             (Workload(of),),
             self._not_ended,
-            self._mask,
+            made.mask,
         )
         waiter.wait(self._config.start_timeout, first_instance="worker 0", cancelled=cancelled)
 
@@ -126,9 +124,6 @@ class Cluster:
             )
         return living
 
-    def _mask(self, text: str) -> str:
-        return text.replace(self._token, "***")
-
     # --- reaching --------------------------------------------------------------------------------------------------
 
     def _reach(self, made: HelperObjects, pod: Json, cancelled: Cancelled) -> Link:
@@ -140,7 +135,7 @@ class Cluster:
             **pods.shown(pod), "namespace": made.namespace, "cluster": self._config.context, "control": self._way,
         }  # fmt: skip
         return Link(
-            connection, self._token, Standing("cluster", f"node {node}", facts), lambda: self._words(name)
+            connection, made.token, Standing("cluster", f"node {node}", facts), lambda: self._words(name)
         )
 
     def _controlled(self, made: HelperObjects, pod: str, address: str, cancelled: Cancelled) -> socket.socket:
@@ -190,7 +185,7 @@ class Cluster:
         except PlatformError as error:
             return f"how the pod {name} fares is not known: {error.message}"
         words = "; ".join(dict.fromkeys(word for word in said if word)) or f"phase {status.get('phase')}"
-        return self._mask(f"pod {name}: {words}" + "".join(f"\n  | {clean(line)}" for line in lines))
+        return self._made.mask(f"pod {name}: {words}" + "".join(f"\n  | {clean(line)}" for line in lines))
 
 
 def _index(pod: Json) -> int:

@@ -7,7 +7,6 @@ of the deployment. docs/faults.md says what they do, and how everything is undon
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any
 
 from towtank.errors import EngineError, PlatformError
 from towtank.platforms.base import Cancelled, DeployContext, Undo
-from towtank.platforms.kubernetes import disturber_objects, grip, pods
+from towtank.platforms.kubernetes import disturber_objects, grip
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import Disturber
 from towtank.platforms.kubernetes.connection import Connection
@@ -49,7 +48,6 @@ class Disturbers:
         self._api = connection.api
         self._config = config
         self._mark = context.token + MARK
-        self._token = secrets.token_hex(32)
         self._made = HelperObjects(
             connection,
             replace(context, token=self._mark, data_dir=context.data_dir / MARK.strip("-")),
@@ -75,7 +73,7 @@ class Disturbers:
             try_pod(self._api, self._config, self._made.namespace, within_s=_ACCOUNT_WITHIN_S)
 
         things = [
-            token_secret(disturber_objects.NAME, self._token),
+            token_secret(disturber_objects.NAME, self._made.token),
             disturber_objects.daemon_set(self._config, self._mark),
         ]
         self._workloads = (Workload(self._made.create(things, before=are_let_in)[-1]),)
@@ -87,11 +85,10 @@ class Disturbers:
         ------
         ReadinessTimeout, PlatformError
         """
-        waiter = Waiter(
-            self._api, "disturber", self._made.namespace, self._workloads, self._living, self._mask
-        )
+        made = self._made
+        waiter = Waiter(self._api, "disturber", made.namespace, self._workloads, made.living, made.mask)
         waiter.wait(timeout_s, first_instance="disturber", cancelled=cancelled)
-        standing = self._living()
+        standing = made.living()
         if not standing:
             raise PlatformError(
                 f"no node has a disturber: none has the labels {self._config.node_selector}",
@@ -101,17 +98,11 @@ class Disturbers:
             self._reach(pod, cancelled).close()
         self._standing = {str(pod["spec"].get("nodeName")): pod for pod in standing}
 
-    def _living(self) -> list[Json]:
-        return [pod for pod in self._made.pods() if not pods.is_leaving(pod)]
-
-    def _mask(self, text: str) -> str:
-        return text.replace(self._token, "***")
-
     def _reach(self, pod: Json, cancelled: Cancelled) -> Grip:
-        return grip.reach(pod, disturber_objects.PORT, self._token, _who(pod), cancelled)
+        return grip.reach(pod, disturber_objects.PORT, self._made.token, _who(pod), cancelled)
 
     def _take(self, pod: Json) -> Grip:
-        return grip.take(pod, disturber_objects.PORT, self._token, _who(pod))
+        return grip.take(pod, disturber_objects.PORT, self._made.token, _who(pod))
 
     # --- at work ---------------------------------------------------------------------------------------------------
 
@@ -150,7 +141,7 @@ class Disturbers:
         if known is not None:
             with contextlib.suppress(EngineError):
                 return self._take(known)
-        self._standing = {str(one["spec"].get("nodeName")): one for one in self._living()}
+        self._standing = {str(one["spec"].get("nodeName")): one for one in self._made.living()}
         if node not in self._standing:
             raise PlatformError(f"no disturber stands on node {node}, where pod {pod} is")
         return self._reach(self._standing[node], lambda: None)

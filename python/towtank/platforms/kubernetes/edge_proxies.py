@@ -108,7 +108,6 @@ class EdgeProxies:
         self._mark = context.token + MARK
         self._namespace = namespace
         self._ways = tuple(ways)
-        self._token = secrets.token_hex(32)
         self._made = HelperObjects(
             connection,
             replace(context, token=self._mark, data_dir=context.data_dir / MARK.strip("-")),
@@ -139,7 +138,7 @@ class EdgeProxies:
         """
         addresses = {way.service: self._address(self._namespace, way.service) for way in self._ways}
         things = [
-            token_secret(edge_objects.NAME, self._token),
+            token_secret(edge_objects.NAME, self._made.token),
             edge_objects.config_map(self._ways, addresses),
             *edge_objects.services(self._ways, self._mark),
             edge_objects.deployment(self._config, self._mark),
@@ -162,22 +161,19 @@ class EdgeProxies:
         ------
         ReadinessTimeout, PlatformError
         """
-        Waiter(self._api, "edge proxy", self._made.namespace, self._workloads, self._living, self._mask).wait(
-            timeout_s, first_instance="edge-proxy", cancelled=cancelled
-        )
-        (self._pod,) = self._living()
-        held = grip.reach(self._pod, edge_objects.PORT, self._token, _WHO, cancelled)
+        made = self._made
+        waiter = Waiter(self._api, "edge proxy", made.namespace, self._workloads, made.living, made.mask)
+        waiter.wait(timeout_s, first_instance="edge-proxy", cancelled=cancelled)
+        (self._pod,) = made.living()
+        held = self._reach(cancelled)
         held.begin(self._fault(self._ways, []), None)
         held.undo()
         chosen = {"labelSelector": ownership.selector(self._mark)}
-        self._watcher = Watcher(self._api, POD.path(self._made.namespace), nothing, chosen)
+        self._watcher = Watcher(self._api, POD.path(made.namespace), nothing, chosen)
         self._watcher.start()
 
-    def _living(self) -> list[Json]:
-        return [pod for pod in self._made.pods() if not pods.is_leaving(pod)]
-
-    def _mask(self, text: str) -> str:
-        return text.replace(self._token, "***")
+    def _reach(self, cancelled: Cancelled) -> Grip:
+        return grip.reach(self._pod, edge_objects.PORT, self._made.token, _WHO, cancelled)
 
     # --- at work ---------------------------------------------------------------------------------------------------
 
@@ -207,7 +203,7 @@ class EdgeProxies:
         ways = [way for way in self._ways if way.edge == edge]
         if not ways:
             raise PlatformError(f"no call from {edge.source} to {edge.target} goes through the proxy")
-        held: Grip = grip.reach(self._pod, edge_objects.PORT, self._token, _WHO, lambda: None)
+        held = self._reach(lambda: None)
         named = [{"name": f"towtank-{secrets.token_hex(6)}", **toxic} for toxic in toxics.of(trouble)]
         held.begin(self._fault(ways, named), lasts_s)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.lease import LiveLease
 from towtank.platforms.kubernetes.ownership import Note, Owned
+from towtank.platforms.kubernetes.pods import is_leaving
 from towtank.platforms.kubernetes.sources import Source
 
 
@@ -33,6 +35,11 @@ class HelperObjects:
         Where they come from, for messages of the server.
     namespace_labels : mapping, optional
         What a namespace of their own is labelled with besides.
+
+    Attributes
+    ----------
+    token : str
+        What they and their orchestrator know each other by.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class HelperObjects:
         namespace_labels: Mapping[str, str] | None = None,
     ) -> None:
         self.connection = connection
+        self.token = secrets.token_hex(32)
         self._context = context
         self._given = namespace is not None
         self.namespace = namespace or ownership.namespace_name(context.name, context.token)
@@ -103,6 +111,19 @@ class HelperObjects:
         selector = ownership.selector(self._context.token)
         found, _ = self.connection.api.list(POD.path(self.namespace), labelSelector=selector)
         return found
+
+    def living(self) -> list[Json]:
+        """Those that are not about to go.
+
+        Raises
+        ------
+        PlatformError
+        """
+        return [pod for pod in self.pods() if not is_leaving(pod)]
+
+    def mask(self, text: str) -> str:
+        """Hide the token in a text that is about to be shown."""
+        return text.replace(self.token, "***")
 
     def close(self, api: ApiClient | None = None) -> None:
         """Delete everything that was created, and wait until it is gone; idempotent, and tried again by another call.

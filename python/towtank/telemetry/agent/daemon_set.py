@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +45,6 @@ class DaemonSet:
         self._options = options
         self._helper = helper
         self._interval_s = interval_s
-        self._token = secrets.token_hex(32)
         self._objects: HelperObjects | None = None
         self._looked_s = 0.0
         self._names: list[str] = []
@@ -65,12 +63,12 @@ class DaemonSet:
             namespace_labels=objects.NAMESPACE_LABELS,
         )  # fmt: skip
         things = [
-            token_secret(objects.NAME, self._token),
+            token_secret(objects.NAME, made.token),
             objects.daemon_set(self._options, self._interval_s),
         ]
         owned = made.create(things)[-1]
         workload = _OnReadyNodes(owned, made, self._options)
-        waiter = Waiter(connection.api, "agents", made.namespace, (workload,), made.pods, self._mask)
+        waiter = Waiter(connection.api, "agents", made.namespace, (workload,), made.pods, made.mask)
         left_s = max(0.0, until_s - time.monotonic())
         waiter.wait(left_s, first_instance="every agent", cancelled=lambda: None)
 
@@ -104,7 +102,7 @@ class DaemonSet:
         if made is None:
             raise EngineError("there are no agents any more")
         try:
-            living = [pod for pod in made.pods() if _node_of(pod) == name and not pods.is_leaving(pod)]
+            living = [pod for pod in made.living() if _node_of(pod) == name]
         except PlatformError as error:
             raise EngineError(f"which pod is the agent of {name} is not known: {error.message}") from error
         for pod in living:
@@ -112,7 +110,7 @@ class DaemonSet:
             if address:
                 facts = {**pods.shown(pod), "namespace": made.namespace}
                 link = connected(address, objects.PORT)
-                return Link(link, self._token, Standing("cluster", f"node {name}", facts), str)
+                return Link(link, made.token, Standing("cluster", f"node {name}", facts), str)
         raise EngineError(f"there is no agent on node {name} now")
 
     def close(self) -> None:
@@ -128,9 +126,6 @@ class DaemonSet:
         if not self._over:  # also where nothing was created, for the cluster was not reached
             self._over = True
             self._helper.over()
-
-    def _mask(self, text: str) -> str:
-        return text.replace(self._token, "***")
 
 
 @dataclass(frozen=True)
