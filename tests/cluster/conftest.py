@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +18,11 @@ from testbed.settings import REGISTRY, Folders
 
 from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 from support.cluster_app import SUPPORT
+from support.peers import found_or_skipped
 from support.static_engine import static_engine
 from towtank.load import find_engine
 from towtank.platforms import edge_proxy
 from towtank.platforms.base import DeployContext
-
-PEERS = Path(os.environ.get("TOWTANK_PEERS", Path(__file__).parents[2] / ".peers")) / "bin"
 
 
 @pytest.fixture(scope="session")
@@ -83,9 +81,7 @@ def context(cluster: Cluster, tmp_path: Path) -> Iterator[DeployContext]:
 @pytest.fixture(scope="session")
 def pushed_toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The Toxiproxy of this machine, where the testbed's registry has it."""
-    found = shutil.which(edge_proxy.PROGRAM) or shutil.which(edge_proxy.PROGRAM, path=str(PEERS))
-    if found is None:
-        pytest.skip(f"{edge_proxy.PROGRAM} is neither in PATH nor in {PEERS}: `tools/peers.sh` installs it")
+    found = found_or_skipped(edge_proxy.PROGRAM)
     program = Path(found)
     files = {"/toxiproxy": program, **closure.libraries(program)}
     recipe = images.Recipe(f"toxiproxy:{secrets.token_hex(4)}", files, ("/toxiproxy",))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from support.cluster_app import SUPPORT, config_for, deployed
+from support.peers import PEERS
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.config import KubernetesConfig
@@ -18,7 +19,6 @@ from towtank.platforms.kubernetes.parameters import changed
 from towtank.platforms.kubernetes.sources import Source, read
 
 pytestmark = pytest.mark.cluster
-PEERS = Path(os.environ.get("TOWTANK_PEERS", Path(__file__).parents[2] / ".peers")) / "bin"
 DEPLOYMENT = """\
 apiVersion: apps/v1
 kind: Deployment

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from support.peers import found_or_skipped
 from support.repeated import repeated
 from towtank.errors import PlatformError
 from towtank.faults import registry
@@ -26,16 +25,13 @@ from towtank.platforms.local import LocalPlatform
 from towtank.platforms.local_config import LocalConfig
 from towtank.platforms.local_deployment import LocalDeployment
 
-PEERS = Path(os.environ.get("TOWTANK_PEERS", Path(__file__).parents[2] / ".peers")) / "bin"
 FRONT = "python http_app.py"
 EDGES = (Edge(LOAD, "app"), Edge("front", "app"))
 
 
 @pytest.fixture
 def toxiproxy(monkeypatch: pytest.MonkeyPatch) -> str:
-    found = shutil.which(edge_proxy.PROGRAM) or shutil.which(edge_proxy.PROGRAM, path=str(PEERS))
-    if not found:
-        pytest.skip(f"{edge_proxy.PROGRAM} is neither in PATH nor in {PEERS}: `tools/peers.sh` installs it")
+    found = found_or_skipped(edge_proxy.PROGRAM)
     monkeypatch.setenv(edge_proxy.VARIABLE, found)
     return found
 

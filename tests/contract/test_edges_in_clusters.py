@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
-import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from support.peers import found_or_skipped
 from support.servers import Quiet, on_loopback, serving
 from towtank.errors import PlatformError
 from towtank.load.workers import places
@@ -27,7 +26,6 @@ from towtank.platforms.kubernetes.edges import Way
 from towtank.platforms.kubernetes.grip import Grip
 from towtank.platforms.ports import reserve_free
 
-PEERS = Path(os.environ.get("TOWTANK_PEERS", Path(__file__).parents[2] / ".peers")) / "bin"
 WAY = "towtank-edge-0-80"
 pytestmark = pytest.mark.slow
 
@@ -126,9 +124,7 @@ class Proxied:
 
 @pytest.fixture(scope="module")
 def proxied(engine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
-    found = shutil.which(edge_proxy.PROGRAM) or shutil.which(edge_proxy.PROGRAM, path=str(PEERS))
-    if not found:
-        pytest.skip(f"{edge_proxy.PROGRAM} is neither in PATH nor in {PEERS}: `tools/peers.sh` installs it")
+    found = found_or_skipped(edge_proxy.PROGRAM)
     with serving() as serve:
         upstream = serve(on_loopback(Answering)).server_address[1]
         made = Proxied(engine, found, tmp_path_factory.mktemp("edge"), upstream)

@@ -1,8 +1,6 @@
 """Experiments whose load another tool drives: a stand-in that can misbehave, and k6 and Locust where they are."""
 
 import json
-import os
-import shutil
 import signal
 import sys
 import time
@@ -11,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from support import cli, small_study
+from support.peers import found_or_skipped
 from towtank.store import Results
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
-PEERS = Path(os.environ.get("TOWTANK_PEERS", ROOT / ".peers")) / "bin"
 EXPERIMENT = """
 experiment: doors
 question: What does the script see?
@@ -253,13 +251,6 @@ class Shop(FastHttpUser):
 """
 
 
-def real(tool):
-    found = shutil.which(tool) or shutil.which(tool, path=str(PEERS))
-    if not found:
-        pytest.skip(f"{tool} is neither in PATH nor in {PEERS}: `tools/peers.sh` installs it")
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "script", "text", "step"),
@@ -269,7 +260,7 @@ def test_the_real_tool(tmp_path, tool, script, text, step):
     experiment = study(
         tmp_path / "s",
         driver=tool,
-        program=real(tool),
+        program=found_or_skipped(tool),
         duration="3s",
         script=script,
         text=text,

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from support import small_study as study
+from support.peers import found_or_skipped
 from towtank.analysis import analyse
 from towtank.platforms import edge_proxy
 from towtank.store import Results
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-PEERS = Path(os.environ.get("TOWTANK_PEERS", study.ROOT / ".peers")) / "bin"
 EXAMPLE = study.ROOT / "studies" / "examples" / "faults"
 
 
@@ -131,9 +128,7 @@ faults:
 
 def test_a_fault_on_an_edge_is_made_in_a_run(tmp_path):
     """Only the treatment that has it is slow, and only while it is on; the proxy stands there in both."""
-    found = shutil.which(edge_proxy.PROGRAM) or shutil.which(edge_proxy.PROGRAM, path=str(PEERS))
-    if not found:
-        pytest.skip(f"{edge_proxy.PROGRAM} is neither in PATH nor in {PEERS}: `tools/peers.sh` installs it")
+    found = found_or_skipped(edge_proxy.PROGRAM)
     file = tmp_path / "experiment.yaml"
     file.write_text(EDGE.replace("SERVER", str(EXAMPLE / "server.py")), encoding="utf-8")
     done = study.towtank("run", file, "--plain", "--no-report", timeout=200, **{edge_proxy.VARIABLE: found})

@@ -6,11 +6,10 @@ from typing import Any
 
 from towtank.design.generator_model import GeneratorCluster
 from towtank.platforms.kubernetes import helper_objects
-from towtank.platforms.kubernetes.ownership import PREFIX, TOKEN
+from towtank.platforms.kubernetes.ownership import ROLE, TOKEN
 
 NAME = "towtank-workers"
 PORT = 7417
-ROLE = f"{PREFIX}/role"
 GENERATOR = "generator"
 INDEX = "batch.kubernetes.io/job-completion-index"
 """Label and annotation by which the Job numbers its pods."""

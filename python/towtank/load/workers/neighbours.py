@@ -76,7 +76,7 @@ def look(api: ListsPods, workers: Sequence[Json]) -> Neighbours:
         Their pods.
     """
     nodes = {str((pod.get("spec") or {}).get("nodeName")) for pod in workers}
-    others = f"{ownership.TOKEN},{cluster_objects.ROLE}!={cluster_objects.GENERATOR}"
+    others = f"{ownership.TOKEN},{ownership.ROLE}!={cluster_objects.GENERATOR}"
     shared: dict[str, list[str]] = {}
     for node in sorted(nodes):
         try:

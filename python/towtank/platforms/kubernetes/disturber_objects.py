@@ -6,11 +6,10 @@ from typing import Any
 
 from towtank.platforms.kubernetes import helper_objects
 from towtank.platforms.kubernetes.config import Disturber
-from towtank.platforms.kubernetes.ownership import PREFIX, TOKEN
+from towtank.platforms.kubernetes.ownership import ROLE, TOKEN
 
 NAME = "towtank-disturber"
 PORT = 7418
-ROLE = f"{PREFIX}/role"
 DISTURBER = "disturber"
 PRIVILEGED = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
 """Labels of a namespace of their own: where a cluster is strict by default, this one is not."""

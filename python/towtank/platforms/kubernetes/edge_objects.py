@@ -15,7 +15,7 @@ from towtank.platforms.kubernetes import disturber_objects, helper_objects
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.config import EdgeProxy
 from towtank.platforms.kubernetes.edges import Way
-from towtank.platforms.kubernetes.ownership import PREFIX, TOKEN
+from towtank.platforms.kubernetes.ownership import ROLE, TOKEN
 from towtank.platforms.kubernetes.ways import url_of
 
 NAME = "towtank-edge-proxy"
@@ -23,7 +23,6 @@ PORT = 7419
 """Of the disturber."""
 API = "127.0.0.1:8474"
 PROXY = "toxiproxy"
-_ROLE = f"{PREFIX}/role"
 _FIRST_PORT = 20_000
 _CONFIG_FOLDER, _CONFIG_FILE, _JOURNAL = "/edges", "edges.json", "/journal"
 _GRACE_S = 5
@@ -135,7 +134,7 @@ def deployment(config: EdgeProxy, token: str) -> dict[str, Any]:
 
 
 def _chosen(token: str) -> dict[str, str]:
-    return {_ROLE: PROXY, TOKEN: token}
+    return {ROLE: PROXY, TOKEN: token}
 
 
 def _pod(config: EdgeProxy) -> dict[str, Any]:

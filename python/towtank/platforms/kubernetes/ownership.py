@@ -23,6 +23,8 @@ from towtank.platforms.kubernetes.sources import Json
 
 PREFIX = "towtank.dev"
 TOKEN = f"{PREFIX}/token"
+ROLE = f"{PREFIX}/role"
+"""Label of the pods of helpers: which kind they are."""
 INSTALLATION = f"{PREFIX}/installation"
 NOTE = "kubernetes.json"
 _NOT_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")

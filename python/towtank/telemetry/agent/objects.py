@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from towtank.platforms.kubernetes import helper_objects
-from towtank.platforms.kubernetes.ownership import PREFIX
+from towtank.platforms.kubernetes.ownership import ROLE
 from towtank.telemetry.agent.options import AgentOptions
 
 NAME = "towtank-agent"
 PORT = 7418
-ROLE = {f"{PREFIX}/role": "agent"}
+AGENT = {ROLE: "agent"}
 NAMESPACE_LABELS = {"pod-security.kubernetes.io/enforce": "privileged"}
 """Folders of the host are not for pods of a namespace that says nothing, where a cluster is strict."""
 MEMORY_LIMIT = "64Mi"
@@ -23,7 +23,7 @@ _GRACE_S = 2
 
 def daemon_set(options: AgentOptions, interval_s: float) -> dict[str, Any]:
     """One agent on every node, whatever keeps other pods off it."""
-    return helper_objects.daemon_set(NAME, ROLE, _pod(options, interval_s))
+    return helper_objects.daemon_set(NAME, AGENT, _pod(options, interval_s))
 
 
 def _pod(options: AgentOptions, interval_s: float) -> dict[str, Any]:
