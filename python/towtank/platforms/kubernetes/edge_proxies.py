@@ -220,18 +220,25 @@ class EdgeProxies:
     def _never_called(self, ways: Sequence[Way]) -> bool:
         """Whether Toxiproxy's log says that nobody has called over these ways; a long one may not say so for sure."""
         path = f"{POD.path(self._made.namespace, str(self._pod['metadata']['name']))}/log"
-        names = [leg.name for leg in edge_objects.legs(self._ways) if leg.way in ways]
         try:
             asked = {"container": edge_objects.PROXY, "limitBytes": str(_LOG_READ_BYTES)}
             log = self._api.glance(path, timeout_s=_LOG_WITHIN_S, **asked)
         except PlatformError:
             return False  # it may not be read with `logs: false`
-        return len(log) < _LOG_READ_BYTES and toxics.saw_calls(log.decode("utf-8", "replace"), names) is False
+        return (
+            len(log) < _LOG_READ_BYTES
+            and toxics.saw_calls(log.decode("utf-8", "replace"), self._names(ways)) is False
+        )
 
     def _fault(self, ways: Sequence[Way], named: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """As `towtank-engine disturb` takes it."""
-        names = [leg.name for leg in edge_objects.legs(self._ways) if leg.way in ways]
-        return {"kind": "toxics", "api": edge_objects.API, "ways": names, "toxics": list(named)}
+        return {
+            "kind": "toxics", "api": edge_objects.API, "ways": self._names(ways), "toxics": list(named)
+        }  # fmt: skip
+
+    def _names(self, ways: Sequence[Way]) -> list[str]:
+        """What Toxiproxy calls their ports."""
+        return [leg.name for leg in edge_objects.legs(self._ways) if leg.way in ways]
 
     def check(self) -> None:
         """Whether it stands as it stood from the beginning: its own failures are no treatment's.
