@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from support import small_study as study
-from support.cluster_app import SUPPORT, config_for, deployed, wait_for
+from support.cluster_app import config_for, deployed, wait_for
+from support.pod_study import kill_under_fault, left_of, way_in, write_study
 from towtank.errors import PlatformError
 from towtank.faults.disk import NAME
 from towtank.platforms.base import DeployContext, Filling
@@ -36,33 +34,6 @@ VOLUME = {
         }
     },
 }
-STUDY = """\
-experiment: pod-stop
-question: What does a pod that stands still cost?
-answer: {{primary: [availability, time_to_recover], baseline: none}}
-repetitions: 2
-max_invalid_repeats: 0
-factors: {{fault: [none, stop]}}
-order: listed
-deployments:
-  app:
-    platform: kubernetes
-    context: {context}
-    kubeconfig: {kubeconfig}
-    manifests: [app.yaml]
-    set: {{"Deployment/app:spec.template.spec.containers[app].image": {image}}}
-    ready: {{http: /healthz, timeout: 120s}}
-    disturber: {{image: {engine}}}
-workloads:
-  reads:
-    timeout: 1s
-    connections: new
-    load: {{model: open, rate: 40/s, duration: {duration}, warmup: 1s}}
-    journey: {{steps: [{{name: read, path: /}}]}}
-faults:
-  - {{kind: "${{{{ fault }}}}", at: 4s, for: {lasts}}}
-settle: {{timeout: 60s, until: {{replicas: baseline}}}}
-"""
 
 
 @pytest.fixture
@@ -183,39 +154,12 @@ def test_where_pod_security_forbids_them_the_server_says_so(
 
 @pytest.mark.timeout(300)
 def test_a_fault_is_undone_though_towtank_was_killed(cluster: Any, engine_image: str, tmp_path: Path) -> None:
-    (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
-    text = STUDY.format(
-        context=cluster.context, kubeconfig=Path(cluster.kubeconfig).resolve(), image=cluster.image,
-        engine=engine_image, duration="120s", lasts="100s",
-    ).replace("[none, stop]", "[stop, none]")  # fmt: skip
-    file = tmp_path / "experiment.yaml"
-    file.write_text(text)
-    with subprocess.Popen(
-        study.command("run", file, "--plain"), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as running:  # fmt: skip
-        try:
-            url = wait_for(lambda: _url(cluster), within_s=120)
-            wait_for(lambda: not _answers(url), within_s=120)
-        finally:
-            running.send_signal(signal.SIGKILL)
-    wait_for(lambda: _answers(url), within_s=20)
-    done = study.towtank("clean", tmp_path / "results" / "pod-stop", timeout=200)
-    assert done.returncode == 0, done.stderr
-    chosen = "towtank.dev/experiment=pod-stop"
-    assert cluster.get("namespaces,daemonsets", "--all-namespaces", "--selector", chosen)["items"] == []
-
-
-def _url(cluster: Any) -> str:
-    """Where the study's service is, once its pod answers."""
-    found = cluster.get("services", "--all-namespaces", "--selector", "towtank.dev/experiment=pod-stop")[
-        "items"
-    ]
-    nodes = cluster.get("nodes")["items"]
-    if not found:
-        return ""
-    (address,) = [a["address"] for a in nodes[0]["status"]["addresses"] if a["type"] == "InternalIP"]
-    url = f"http://{address}:{found[0]['spec']['ports'][0]['nodePort']}"
-    return url if _answers(url) else ""
+    file = write_study(
+        tmp_path, "pod-stop", ["stop", "none"], [{"kind": "${{ fault }}", "at": "4s", "for": "100s"}],
+        cluster=cluster, duration="120s", app={"disturber": {"image": engine_image}}, order="listed",
+    )  # fmt: skip
+    kill_under_fault(file, lambda: way_in(cluster, "pod-stop", _answers), _answers)
+    assert left_of(cluster, "pod-stop", "namespaces,daemonsets") == []
 
 
 def _answers(url: str) -> bool:

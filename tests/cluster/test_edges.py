@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +12,8 @@ import httpx
 import pytest
 
 from support import small_study as study
-from support.cluster_app import SUPPORT, config_for, deployed, wait_for
+from support.cluster_app import config_for, deployed, wait_for
+from support.pod_study import kill_under_fault, left_of, way_in, write_study
 from towtank.errors import PlatformError
 from towtank.platforms.base import LOAD, DeployContext, Edge, EdgeTrouble, FaultMissed
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
@@ -23,36 +22,6 @@ from towtank.store import Results
 pytestmark = pytest.mark.cluster
 
 OUTER, INNER, UNUSED = Edge(LOAD, "front"), Edge("front", "app"), Edge("app", "front")
-STUDY = """\
-experiment: pod-edge
-question: What does a slow answer of the only service cost?
-answer: {{primary: [p95], baseline: none}}
-repetitions: 2
-max_invalid_repeats: 0
-factors: {{fault: [{levels}]}}
-order: listed
-deployments:
-  app:
-    platform: kubernetes
-    context: {context}
-    kubeconfig: {kubeconfig}
-    manifests: [app.yaml]
-    set: {{"Deployment/app:spec.template.spec.containers[app].image": {image}}}
-    ready: {{http: /healthz, timeout: 120s}}
-    deploy: once
-    edge_proxy: {{image: {toxiproxy}, engine: {engine}}}
-workloads:
-  reads:
-    timeout: 1s
-    connections: new
-    load: {{model: open, rate: 40/s, duration: {duration}, warmup: 1s}}
-    journey: {{steps: [{{name: read, path: /}}]}}
-faults:
-  - {{kind: drop, when: "${{{{ fault == 'drop' }}}}", at: 4s, for: {lasts}}}
-  - {{kind: delay, when: "${{{{ fault == 'delay' }}}}", at: 4s, for: {lasts}, delay: 300ms}}
-reset: none
-settle: {{timeout: 60s, until: {{replicas: baseline}}}}
-"""
 
 
 @pytest.fixture
@@ -135,29 +104,28 @@ def the_proxy_is_missed(deployment: KubernetesDeployment, cluster: Any) -> None:
     assert "the proxy of the edges is gone" in wait_for(told)
 
 
-def written(tmp_path: Path, cluster: Any, **keys: str) -> Path:
-    """The study as a file."""
-    (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
-    file = tmp_path / "experiment.yaml"
-    kubeconfig = Path(cluster.kubeconfig).resolve()
-    file.write_text(STUDY.format(context=cluster.context, kubeconfig=kubeconfig, image=cluster.image, **keys))
-    return file
-
-
-def left_of_study(cluster: Any) -> list[Any]:
-    chosen = "towtank.dev/experiment=pod-edge"
-    found: list[Any] = cluster.get("namespaces,services", "--all-namespaces", "--selector", chosen)["items"]
-    return found
+def study_of(
+    tmp_path: Path, levels: list[str], *, cluster: Any, images: tuple[str, str], duration: str, lasts: str
+) -> Path:
+    """A study of one pod whose calls are dropped or delayed, on the edge between it and the load."""
+    engine, toxiproxy = images
+    faults = [
+        {"kind": "drop", "when": "${{ fault == 'drop' }}", "at": "4s", "for": lasts},
+        {"kind": "delay", "when": "${{ fault == 'delay' }}", "at": "4s", "for": lasts, "delay": "300ms"},
+    ]
+    app = {"deploy": "once", "edge_proxy": {"image": toxiproxy, "engine": engine}}
+    return write_study(
+        tmp_path, "pod-edge", levels, faults, cluster=cluster, duration=duration, app=app, order="listed",
+        reset="none", answer={"primary": ["p95"], "baseline": "none"},
+    )  # fmt: skip
 
 
 @pytest.mark.timeout(400)
 def test_a_study_of_a_slow_edge(
     cluster: Any, engine_image: str, toxiproxy_image: str, tmp_path: Path
 ) -> None:
-    file = written(
-        tmp_path, cluster, toxiproxy=toxiproxy_image, engine=engine_image, levels="none, delay", duration="8s",
-        lasts="2s",
-    )  # fmt: skip
+    images = (engine_image, toxiproxy_image)
+    file = study_of(tmp_path, ["none", "delay"], cluster=cluster, images=images, duration="8s", lasts="2s")
     done = study.towtank("run", file, "--plain", timeout=380)
     assert done.returncode in (0, 6), done.stderr
     runs = list(Results.open(tmp_path / "results" / "pod-edge").runs("complete"))
@@ -169,40 +137,18 @@ def test_a_study_of_a_slow_edge(
             assert any(one.undone_us is not None for one in folder.record.faults)
         else:
             assert told == []
-    assert left_of_study(cluster) == []
+    assert left_of(cluster, "pod-edge", "namespaces,services") == []
 
 
 @pytest.mark.timeout(300)
 def test_a_fault_is_undone_though_towtank_was_killed(
     cluster: Any, engine_image: str, toxiproxy_image: str, tmp_path: Path
 ) -> None:
-    file = written(
-        tmp_path, cluster, toxiproxy=toxiproxy_image, engine=engine_image, levels="drop, none", duration="120s",
-        lasts="100s",
-    )  # fmt: skip
-    with subprocess.Popen(
-        study.command("run", file, "--plain"), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as running:  # fmt: skip
-        try:
-            met = wait_for(lambda: _way(cluster), within_s=120)
-            wait_for(lambda: seconds(met, 1.0) == float("inf"), within_s=120)
-        finally:
-            running.send_signal(signal.SIGKILL)
-    wait_for(lambda: seconds(met, 1.0) < 1.0, within_s=20)
-    done = study.towtank("clean", tmp_path / "results" / "pod-edge", timeout=200)
-    assert done.returncode == 0, done.stderr
-    assert left_of_study(cluster) == []
+    images = (engine_image, toxiproxy_image)
+    file = study_of(tmp_path, ["drop", "none"], cluster=cluster, images=images, duration="120s", lasts="100s")
+    kill_under_fault(file, lambda: way_in(cluster, "pod-edge", _answers, service="towtank-edge-0"), _answers)
+    assert left_of(cluster, "pod-edge", "namespaces,services") == []
 
 
-def _way(cluster: Any) -> str:
-    """Where the study's load goes in, once it is answered there."""
-    chosen = "towtank.dev/experiment=pod-edge"
-    found = cluster.get("services", "--all-namespaces", "--selector", chosen)["items"]
-    proxies = [one for one in found if one["metadata"]["name"] == "towtank-edge-0"]
-    if not proxies:
-        return ""
-    (address,) = [
-        a["address"] for a in cluster.get("nodes")["items"][0]["status"]["addresses"] if a["type"] == "InternalIP"
-    ]  # fmt: skip
-    way = f"http://{address}:{proxies[0]['spec']['ports'][0]['nodePort']}/healthz"
-    return way if seconds(way, 1.0) < 1.0 else ""
+def _answers(url: str) -> bool:
+    return seconds(url, 1.0) < 1.0

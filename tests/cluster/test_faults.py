@@ -9,39 +9,15 @@ from typing import Any
 import pytest
 
 from support import small_study as study
-from support.cluster_app import SUPPORT, config_for, deployed, patched, wait_for
+from support.cluster_app import config_for, deployed, patched, wait_for
+from support.pod_study import write_study
 from towtank.analysis.summaries import summarise_run
 from towtank.platforms.base import DeployContext
 from towtank.store import Results
 
 pytestmark = pytest.mark.cluster
 
-STUDY = """\
-experiment: pod-kill
-question: What does killing the only pod cost, and how soon is the service back?
-answer: {{primary: [availability, time_to_recover], baseline: none}}
-repetitions: 2
-seed: 5
-max_invalid_repeats: 0
-factors: {{fault: [none, kill]}}
-deployments:
-  app:
-    platform: kubernetes
-    context: {context}
-    kubeconfig: {kubeconfig}
-    manifests: [app.yaml]
-    set: {{"Deployment/app:spec.template.spec.containers[app].image": {image}}}
-    ready: {{http: /healthz, timeout: 120s}}
-workloads:
-  reads:
-    timeout: 1s
-    connections: new
-    load: {{model: open, rate: 40/s, duration: 16s, warmup: 1s}}
-    journey: {{steps: [{{name: read, path: /}}]}}
-faults:
-  - {{kind: "${{{{ fault }}}}", at: 5s}}
-settle: {{timeout: 60s, until: {{replicas: baseline}}}}
-"""
+KILL = {"kind": "${{ fault }}", "at": "5s"}
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 1.0])
@@ -80,12 +56,8 @@ def test_cpu_is_taken_from_a_running_pod_and_given_back(cluster: Any, context: D
 
 @pytest.mark.timeout(550)
 def test_a_study_of_killing_the_only_pod(cluster: Any, tmp_path: Path) -> None:
-    (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
-    file = tmp_path / "experiment.yaml"
-    file.write_text(
-        STUDY.format(
-            context=cluster.context, kubeconfig=Path(cluster.kubeconfig).resolve(), image=cluster.image
-        )
+    file = write_study(
+        tmp_path, "pod-kill", ["none", "kill"], [KILL], cluster=cluster, duration="16s", seed=5
     )
     done = study.towtank("run", file, "--plain", timeout=500)
     assert done.returncode in (0, 6), done.stderr
@@ -108,11 +80,7 @@ def test_a_study_of_killing_the_only_pod(cluster: Any, tmp_path: Path) -> None:
 
 
 def test_what_a_fault_needs_is_said_in_the_plan(tmp_path: Path) -> None:
-    text = STUDY.format(context="any", kubeconfig="kubeconfig", image="any").replace(
-        "[none, kill]", "[none, partition]"
-    )
-    (tmp_path / "app.yaml").write_text((SUPPORT / "manifests" / "app.yaml").read_text("utf-8"))
-    (tmp_path / "experiment.yaml").write_text(text)
+    write_study(tmp_path, "pod-kill", ["none", "partition"], [KILL], cluster=None, duration="16s")
     done = study.towtank("plan", tmp_path)
     assert done.returncode == 3
     assert "the fault 'partition' needs the deployment's key 'edge_proxy', and 'app' has none" in done.stderr
