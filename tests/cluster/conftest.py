@@ -57,13 +57,20 @@ def pushed_engine(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{REGISTRY}/{recipe.name}"
 
 
+def named_or_pushed(
+    cluster: Cluster, request: pytest.FixtureRequest, what: str, variable: str, pushed: str
+) -> str:
+    """An image that the cluster can pull: the one that was named, or on the testbed the one that a fixture pushes."""
+    named = os.environ.get(variable)
+    if named is None and not cluster.is_testbed:
+        pytest.skip(f"{variable} is not set: an image of {what} that this cluster can pull")
+    return named or str(request.getfixturevalue(pushed))
+
+
 @pytest.fixture
 def engine_image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """An image of the engine that the cluster can pull."""
-    named = os.environ.get("TOWTANK_TEST_ENGINE_IMAGE")
-    if named is None and not cluster.is_testbed:
-        pytest.skip("TOWTANK_TEST_ENGINE_IMAGE is not set: an image of the engine that this cluster can pull")
-    return named or str(request.getfixturevalue("pushed_engine"))
+    return named_or_pushed(cluster, request, "the engine", "TOWTANK_TEST_ENGINE_IMAGE", "pushed_engine")
 
 
 @pytest.fixture
@@ -81,8 +88,7 @@ def context(cluster: Cluster, tmp_path: Path) -> Iterator[DeployContext]:
 @pytest.fixture(scope="session")
 def pushed_toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The Toxiproxy of this machine, where the testbed's registry has it."""
-    found = found_or_skipped(edge_proxy.PROGRAM)
-    program = Path(found)
+    program = Path(found_or_skipped(edge_proxy.PROGRAM))
     files = {"/toxiproxy": program, **closure.libraries(program)}
     recipe = images.Recipe(f"toxiproxy:{secrets.token_hex(4)}", files, ("/toxiproxy",))
     images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
@@ -92,12 +98,7 @@ def pushed_toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def toxiproxy_image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """An image of Toxiproxy that the cluster can pull."""
-    named = os.environ.get("TOWTANK_TEST_TOXIPROXY_IMAGE")
-    if named is None and not cluster.is_testbed:
-        pytest.skip(
-            "TOWTANK_TEST_TOXIPROXY_IMAGE is not set: an image of Toxiproxy that this cluster can pull"
-        )
-    return named or str(request.getfixturevalue("pushed_toxiproxy"))
+    return named_or_pushed(cluster, request, "Toxiproxy", "TOWTANK_TEST_TOXIPROXY_IMAGE", "pushed_toxiproxy")
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from support.waiting import eventually
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
@@ -44,12 +44,8 @@ def deployed(
 
 
 def wait_for(holds: Callable[[], Any], within_s: float = 60.0) -> Any:
-    """Ask until the answer is true; return it. What it asserts has to hold each time."""
-    until = time.monotonic() + within_s
-    while not (found := holds()):
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    return found
+    """As `eventually`, at the pace of a cluster."""
+    return eventually(holds, within_s, every_s=0.1)
 
 
 def patched(**container: Any) -> dict[str, Any]:

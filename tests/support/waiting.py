@@ -1,4 +1,4 @@
-"""Waiting for what happens in another thread."""
+"""Waiting for what happens in another thread, or elsewhere."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def eventually(holds: Callable[[], Any], within_s: float = 10.0) -> Any:
-    """Ask until the answer is true; return it."""
+def eventually(holds: Callable[[], Any], within_s: float = 10.0, every_s: float = 0.02) -> Any:
+    """Ask until the answer is true; return it. What it asserts has to hold each time."""
     until = time.monotonic() + within_s
     while not (found := holds()):
         assert time.monotonic() < until
-        time.sleep(0.02)
+        time.sleep(every_s)
     return found
