@@ -30,6 +30,11 @@ setup: $(VENV)/.ready $(ENGINE) ## the virtual environment and the release engin
 system-packages: ## Debian packages that tests and benchmarks use (root only; otherwise says what is missing)
 	tools/system-packages.sh test bench
 
+.PHONY: functions
+functions: $(VENV)/.ready ## apps/functions, each built with its language's own tool (RUNTIME=go for one)
+	tools/system-packages.sh functions
+	PYTHON=$(CURDIR)/$(PY) apps/functions/build.sh $(RUNTIME)
+
 .PHONY: engine-image
 engine-image: setup ## the load engine, static, as an image for clusters: dist/towtank-engine_TAG.tar (TAG=dev)
 	tools/setup.sh static-engine
@@ -61,7 +66,7 @@ test-rust: setup
 	timeout 900 cargo test --profile checks --quiet -p towtank-engine
 
 test-python: setup
-	tools/system-packages.sh test
+	tools/system-packages.sh test functions
 	timeout 1500 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster"
 	timeout 1500 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster"
 	$(MAKE) --no-print-directory testbed-build

@@ -78,7 +78,10 @@ def test_unsafe_rust_says_why():
 
 
 def test_links_in_the_docs_lead_somewhere():
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "apps").rglob("*.md")]
+    written = [
+        page for page in (ROOT / "apps").rglob("*.md") if not {"build", "node_modules"} & {*page.parts}
+    ]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *written]
     links = [
         (page, link)
         for page in pages

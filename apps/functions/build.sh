@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds functions, each with its language's own tool and from its lock file: `build.sh [RUNTIME…]`, all of them without names. What is
+# built is not built again. Everything made goes to RUNTIME/build (and typescript/node_modules). PYTHON names the interpreter for `python`.
+set -euo pipefail
+HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+KNOWN=(go python typescript)
+
+fail() { echo "functions: $*" >&2; exit 1; }
+need() { command -v "$1" >/dev/null || fail "$1 is missing: $2"; }
+
+build_go() {
+  need go "install Go 1.21 or newer (Debian: golang-go)"
+  CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -ldflags='-s -w' -o build/function .
+}
+
+build_python() {
+  rm -rf build/site
+  "${PYTHON:-python3}" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target build/site -r requirements.txt
+}
+
+build_typescript() {
+  need npm "install Node.js 20 or newer with npm (Debian: nodejs, npm)"
+  npm ci --ignore-scripts --silent
+  npm run --silent build
+}
+
+# is_current RUNTIME: nothing of it is newer than what was built, nor was it built by another tool
+is_current() {
+  local mark="$1/build/.built"
+  [ -e "$mark" ] && [ "$(cat "$mark")" = "$(made_with "$1")" ] || return 1
+  [ -z "$(find "$1" build.sh \( -name build -o -name node_modules -o -name __pycache__ \) -prune -o -type f -newer "$mark" -print -quit)" ]
+}
+
+made_with() {
+  case "$1" in
+    go) go version ;;
+    python) "${PYTHON:-python3}" -c 'import sys; print(sys.version, sys.executable)' ;;
+    typescript) node --version ;;
+  esac 2>/dev/null || true
+}
+
+cd "$HERE"
+[ $# -gt 0 ] || set -- "${KNOWN[@]}"
+for runtime in "$@"; do
+  [[ " ${KNOWN[*]} " == *" $runtime "* ]] || fail "there is no runtime $runtime; known are ${KNOWN[*]}"
+  mkdir -p "$runtime/build"
+  ( # one build of a runtime at a time, whoever asks for it
+    flock 9
+    is_current "$runtime" && exit
+    echo "functions: building $runtime" >&2
+    begun=$SECONDS
+    rm -f "$runtime/build/.built"
+    touch "$runtime/build/.begun"
+    (cd "$runtime" && "build_$runtime")
+    made_with "$runtime" >"$runtime/build/.begun.with"
+    mv "$runtime/build/.begun.with" "$runtime/build/.built"
+    touch -r "$runtime/build/.begun" "$runtime/build/.built" # a source that was changed meanwhile counts as newer
+    echo "functions: $runtime was built in $((SECONDS - begun)) s" >&2
+  ) 9>"$runtime/build/.lock"
+done

@@ -1,0 +1,1 @@
+"""The function to measure in Python, on func-python, the runtime of Knative's function template (../CONTRACT.md)."""
