@@ -1,0 +1,1 @@
+"""Knative's pod autoscaler (KPA), written after its published algorithm (docs/autoscaling.md, 1)."""
