@@ -7,7 +7,7 @@ import pandas as pd
 from towtank.analysis.model import Comparison, ExperimentAnalysis
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
-from towtank.report.tables.headings import nothing, value_cell
+from towtank.report.tables.headings import nothing, row_head, value_cell
 from towtank.report.text import clean
 from towtank.report.values import (
     confidence,
@@ -127,20 +127,20 @@ def service_levels(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     rows = []
     estimates = {t.treatment_id: t.estimates for t in analysis.treatments}
     for record in analysis.slo.to_dict(orient="records"):
-        var, named = names.variable(str(record["variable"])), names[str(record["treatment_id"])]
+        var, treatment_id = names.variable(str(record["variable"])), str(record["treatment_id"])
         held, reason = record["held"], str(record.get("reason") or "it was not measured")
         if held is None or pd.isna(held):
             word = Cell("unknown", tone="unsure", note=clean(reason))
         else:
             word = Cell("✓ held", tone="good") if held else Cell("✗ missed", tone="bad")
         bound = Cell(f"{'≤' if var.lower_is_better else '≥'} {show(var, float(record['bound']))}")
-        found = estimates.get(str(record["treatment_id"]), {}).get(var.name)
+        found = estimates.get(treatment_id, {}).get(var.name)
         # among failures there is no mean, but a bound that it is above of
         above = found is not None and found.above
         measured = estimate(found) if above else value_cell(var.name, record["value"], reason)
         rows.append(
             (
-                Cell(named.label, style=named.style),
+                row_head(names, treatment_id),
                 Cell(clean(var.title)),
                 bound,
                 measured,

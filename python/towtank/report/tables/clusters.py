@@ -8,7 +8,7 @@ from towtank.analysis.model import ExperimentAnalysis
 from towtank.analysis.pods import VARIABLES
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
-from towtank.report.tables.headings import column, nothing
+from towtank.report.tables.headings import column, nothing, row_head
 from towtank.report.text import clean
 from towtank.report.values import count, estimate, known, show
 
@@ -26,7 +26,7 @@ def pods(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     if not shown:
         return None
     rows = tuple(
-        (_head(names, t.treatment_id), *(estimate(t.estimates.get(name)) for name in shown))
+        (row_head(names, t.treatment_id), *(estimate(t.estimates.get(name)) for name in shown))
         for t in analysis.treatments
     )
     columns = (Column("Treatment"), *(column(name) for name in shown))
@@ -40,7 +40,7 @@ def pod_starts(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     seconds = known("pod_start")
     rows = tuple(
         (
-            _head(names, str(row["treatment_id"])),
+            row_head(names, str(row["treatment_id"])),
             Cell("under load" if row["under_load"] else "before the load"),
             Cell(clean(row["phase"])),
             Cell(count(int(row["n"])), sort=float(row["n"])),
@@ -72,7 +72,7 @@ def usage(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         return None
     rows = tuple(
         (
-            _head(names, str(treatment_id)),
+            row_head(names, str(treatment_id)),
             Cell(clean(row["name"])),
             _cell("cpu_cores", row["cpu_cores"]),
             _cell("memory_bytes", row["memory_bytes"]),
@@ -94,11 +94,6 @@ def usage(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     )
     remark = "Mean over runs. A node is what everything on it used, whosever it was."
     return Table("usage", "CPU and memory by workload and node", columns, rows, remark, folded=True)
-
-
-def _head(names: Names, treatment_id: str) -> Cell:
-    named = names[treatment_id]
-    return Cell(named.label, style=named.style)
 
 
 def _cell(name: str, value: float) -> Cell:

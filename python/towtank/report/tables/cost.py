@@ -10,7 +10,7 @@ from towtank.cost.break_even import Crossing, a_day
 from towtank.cost.per_request import THOUSAND, parity
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
-from towtank.report.tables.headings import column, nothing
+from towtank.report.tables.headings import column, nothing, row_head
 from towtank.report.text import clean
 from towtank.report.values import MINUS, count, estimate, share
 from towtank.units import format_number
@@ -25,14 +25,13 @@ def costs(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     cheapest, by_use = _cheapest(analysis, names), analysis.meta.get("by_use", ())
     rows = []
     for treatment in analysis.treatments:
-        named = names[treatment.treatment_id]
-        best = cheapest.get(named.panel)
+        best = cheapest.get(names[treatment.treatment_id].panel)
         cells = [estimate(treatment.estimates.get(name)) for name in COST_VARIABLES]
         if best is not None and best.treatment_id == treatment.treatment_id:
             cells[-1] = replace(cells[-1], text=f"{cells[-1].text} ✓ cheapest", tone="good")
         rows.append(
             (
-                Cell(named.label, style=named.style),
+                row_head(names, treatment.treatment_id),
                 *cells,
                 *_parity(treatment, best, by_use=treatment.treatment_id in by_use),
             )
@@ -70,13 +69,12 @@ def cost_items(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         return None
     rows = []
     for item in analysis.cost_items:
-        named = names[item.treatment_id]
         unit, size = _SHOWN_PER.get(item.unit, (item.unit, 1.0))
         per = "million" if unit == item.unit else unit
         price = item.price * (1e6 if unit == item.unit else size)
         ratio, at_least = item.share_ratio, "> " if item.money.above else ""
         rows.append((
-            Cell(named.label, style=named.style),
+            row_head(names, item.treatment_id),
             Cell(clean(item.name)),
             Cell(f"{at_least}{format_number(item.quantity / size)} {unit}", sort=item.quantity),
             Cell(f"{format_number(price)} / {per}", sort=price),

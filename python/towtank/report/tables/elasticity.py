@@ -10,7 +10,7 @@ import pandas as pd
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
-from towtank.report.tables.headings import nothing
+from towtank.report.tables.headings import nothing, row_head
 from towtank.report.text import clean
 from towtank.units import format_duration, format_number, format_ratio
 
@@ -47,14 +47,14 @@ def elasticity(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     order = list(dict.fromkeys(found["treatment_id"]))
     if found["mean"].isna().all():
         reasons = tuple(
-            (_head(names, one), Cell(clean(_reason(found[found["treatment_id"] == one])))) for one in order
+            (row_head(names, one), Cell(clean(_reason(found[found["treatment_id"] == one])))) for one in order
         )
         titles = (Column("Treatment"), Column("Why there is no number"))
         return Table("elasticity", "Supply against demand", titles, reasons)
     faster = {str(row["treatment_id"]): row for row in analysis.elastic_speedups.to_dict("records")}
     rows = tuple(
         (
-            _head(names, one),
+            row_head(names, one),
             *(
                 _cell(found[(found["treatment_id"] == one) & (found["metric"] == metric)], metric)
                 for metric in _SHOWN
@@ -110,8 +110,3 @@ def _show(metric: str, value: float) -> str:
 def _reason(rows: pd.DataFrame) -> str:
     """First reason that any of the rows gives."""
     return next((str(text) for text in rows["reason"] if text), "")
-
-
-def _head(names: Names, treatment_id: str) -> Cell:
-    named = names[treatment_id]
-    return Cell(named.label, style=named.style)

@@ -1,4 +1,4 @@
-"""How columns of response variables are headed, and what stands in a cell about which nothing can be said."""
+"""How columns of response variables and rows of treatments are headed, and what a cell shows that has no value."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pandas as pd
 
 from towtank.analysis.model import Quantity
 from towtank.report.model import Cell, Column
+from towtank.report.naming import Names
 from towtank.report.text import clean
 from towtank.report.values import NOTHING, known, quantity
 
@@ -38,6 +39,12 @@ def title(name: str) -> str:
         return name
     text = clean(var.title)
     return text[:1].upper() + text[1:]
+
+
+def row_head(names: Names, treatment_id: str) -> Cell:
+    """Head a row of a treatment: its label, with the look of its deployment."""
+    named = names[treatment_id]
+    return Cell(named.label, style=named.style)
 
 
 def nothing(reason: str) -> Cell:

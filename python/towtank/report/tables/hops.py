@@ -8,6 +8,7 @@ from towtank.report import hops as called
 from towtank.report.hops import Bar, Part
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
+from towtank.report.tables.headings import row_head
 from towtank.report.text import clean
 from towtank.report.values import NOTHING, count, share
 from towtank.units import format_duration, format_number
@@ -32,8 +33,7 @@ def hops(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         return None
     rows: list[tuple[Cell, ...]] = []
     for treatment, step in dict.fromkeys((part.bar.treatment_id, part.bar.step) for part in found):
-        named = names[treatment]
-        head = Cell(named.label, style=named.style), Cell(clean(step))
+        head = row_head(names, treatment), Cell(clean(step))
         median, slow = (
             {part.key: part for part in found if part.bar == Bar(treatment, step, group)}
             for group in (MEDIAN, SLOW)

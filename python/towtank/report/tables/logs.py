@@ -6,7 +6,7 @@ from towtank.analysis.logs import VARIABLES
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
-from towtank.report.tables.headings import column
+from towtank.report.tables.headings import column, row_head
 from towtank.report.values import count, estimate
 
 
@@ -21,14 +21,13 @@ def logs(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         return None
     rows = []
     for treatment in analysis.treatments:
-        named = names[treatment.treatment_id]
         mine = [one for one in analysis.bursts if one["treatment_id"] == treatment.treatment_id]
         runs = len({one["run_id"] for one in mine})
         bursts = Cell(
             count(len(mine)), detail=f"in {runs} of {treatment.n_valid} runs" if mine else "", sort=len(mine)
         )
         estimates = (estimate(treatment.estimates.get(name)) for name in shown)
-        rows.append((Cell(named.label, style=named.style), *estimates, bursts))
+        rows.append((row_head(names, treatment.treatment_id), *estimates, bursts))
     columns = (
         Column("Treatment"),
         *(column(name) for name in shown),

@@ -12,6 +12,7 @@ from towtank.analysis.descriptive import Spread
 from towtank.analysis.model import ExperimentAnalysis, Quantity, TreatmentSummary
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
+from towtank.report.tables.headings import row_head
 from towtank.report.text import clean
 from towtank.report.values import MINUS, count, quantity, share
 from towtank.variables import Variable
@@ -41,7 +42,7 @@ def latencies(analysis: ExperimentAnalysis, names: Names) -> Table:
             )
             for name in LATENCIES
         ]
-        rows.append((_head(t.treatment_id, names), *cells))
+        rows.append((row_head(names, t.treatment_id), *cells))
     columns = (
         Column("Treatment"),
         *(
@@ -74,7 +75,7 @@ def spreads(analysis: ExperimentAnalysis, names: Names) -> Table | None:
             )
             for key in SPREADS
         ]
-        rows.append((Cell(clean(var.title)), _head(found.treatment_id, names), *cells, _runs(found)))
+        rows.append((Cell(clean(var.title)), row_head(names, found.treatment_id), *cells, _runs(found)))
     columns = (
         Column("Variable"),
         Column("Treatment"),
@@ -95,7 +96,7 @@ def volumes(analysis: ExperimentAnalysis, names: Names) -> Table:
         mine, base = numbers[t.treatment_id], numbers.get(baselines.get(t.treatment_id, ""))
         blocks = _blocks(analysis)
         if not mine["total"]:
-            rows.append((_head(t.treatment_id, names), *(_lost_cell(blocks - t.n_valid, blocks),) * 3))
+            rows.append((row_head(names, t.treatment_id), *(_lost_cell(blocks - t.n_valid, blocks),) * 3))
             continue
         cells = [
             Cell(
@@ -107,7 +108,7 @@ def volumes(analysis: ExperimentAnalysis, names: Names) -> Table:
         goodput = Quantity(1 - mine["failed"] / mine["total"])
         before = Quantity(1 - base["failed"] / base["total"]) if base and base["total"] else None
         good = _with_change(var, goodput, before, lost=blocks - t.n_valid, of=blocks)
-        rows.append((_head(t.treatment_id, names), *cells, good))
+        rows.append((row_head(names, t.treatment_id), *cells, good))
     columns = (
         Column("Treatment"),
         Column("Failed", numeric=True, explanation="requests due that were not answered as expected in time"),
@@ -132,10 +133,10 @@ def statuses(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         total = sum(mine.values())
         if not total:
             lost = _lost_cell(_blocks(analysis) - t.n_valid, _blocks(analysis))
-            rows.append((_head(t.treatment_id, names), *(lost,) * len(kinds)))
+            rows.append((row_head(names, t.treatment_id), *(lost,) * len(kinds)))
             continue
         cells = [Cell(share(mine.get(k, 0) / total), sort=mine.get(k, 0) / total) for k in kinds]
-        rows.append((_head(t.treatment_id, names), *cells))
+        rows.append((row_head(names, t.treatment_id), *cells))
     columns = (Column("Treatment"), *(Column(clean(k, limit=40), numeric=True) for k in kinds))
     remark = "Share of the requests due in the measured windows, all runs together."
     if as_code:
@@ -220,8 +221,3 @@ def _runs(found: Spread) -> Cell:
 def _volume(treatment: TreatmentSummary) -> dict[str, int]:
     total = sum(treatment.outcomes.values())
     return {"total": total, "failed": total - treatment.outcomes.get("answered", 0)}
-
-
-def _head(treatment_id: str, names: Names) -> Cell:
-    named = names[treatment_id]
-    return Cell(named.label, style=named.style)

@@ -9,7 +9,7 @@ import pandas as pd
 from towtank.analysis.model import Estimate, ExperimentAnalysis, TreatmentSummary
 from towtank.report.model import Cell, Column, Table, Tone
 from towtank.report.naming import Names
-from towtank.report.tables.headings import column, nothing
+from towtank.report.tables.headings import column, nothing, row_head
 from towtank.report.text import clean
 from towtank.report.values import NOTHING, count, estimate, known, share, show
 from towtank.variables import FAULT_VARIABLES
@@ -38,7 +38,12 @@ def treatments(analysis: ExperimentAnalysis, names: Names) -> Table:
     begun = len({r.block for r in analysis.runs})
     blocks = max(begun, int(analysis.meta.get("blocks") or 0))
     rows = tuple(
-        (_head(t, names), *(estimate(t.estimates.get(v)) for v in variables), _collapses(t), _runs(t, blocks))
+        (
+            row_head(names, t.treatment_id),
+            *(estimate(t.estimates.get(v)) for v in variables),
+            _collapses(t),
+            _runs(t, blocks),
+        )
         for t in analysis.treatments
     )
     return Table("treatments", "Treatments: mean over runs, its interval below", columns, rows)
@@ -49,7 +54,8 @@ def latency(analysis: ExperimentAnalysis, names: Names) -> Table:
     variables = [v for v in (*LATENCIES, *SUCCESSES) if _present(analysis, v)]
     shown = [*variables, "goodput"]
     rows = tuple(
-        (_head(t, names), *(estimate(t.estimates.get(v)) for v in shown)) for t in analysis.treatments
+        (row_head(names, t.treatment_id), *(estimate(t.estimates.get(v)) for v in shown))
+        for t in analysis.treatments
     )
     tools = analysis.meta.get("tools") or ()
     made = f"; of the load that {' and '.join(tools)} made, from when it was sent: no schedule is known"
@@ -68,7 +74,8 @@ def faults(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     if not variables:
         return None
     rows = tuple(
-        (_head(t, names), *(estimate(t.estimates.get(v)) for v in variables)) for t in analysis.treatments
+        (row_head(names, t.treatment_id), *(estimate(t.estimates.get(v)) for v in variables))
+        for t in analysis.treatments
     )
     remark = (
         "From the start of the first fault to the end of the measured window, in treatments without a fault from when "
@@ -81,11 +88,6 @@ def faults(analysis: ExperimentAnalysis, names: Names) -> Table | None:
 
 def _present(analysis: ExperimentAnalysis, name: str) -> bool:
     return any(name in t.estimates and t.estimates[name].mean is not None for t in analysis.treatments)
-
-
-def _head(treatment: TreatmentSummary, names: Names) -> Cell:
-    named = names[treatment.treatment_id]
-    return Cell(named.label, style=named.style)
 
 
 def _collapses(t: TreatmentSummary) -> Cell:
@@ -127,7 +129,7 @@ def outcomes(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     rows = []
     for t in analysis.treatments:
         due = sum(t.outcomes.values())
-        cells = [_head(t, names), Cell(count(due), sort=due)]
+        cells = [row_head(names, t.treatment_id), Cell(count(due), sort=due)]
         for kind in kinds:
             n = t.outcomes.get(kind, 0)
             tone: Tone = "bad" if n and kind != "answered" else "plain"
@@ -151,12 +153,11 @@ def steps(frame: pd.DataFrame, names: Names) -> Table | None:
     variables = [v for v in STEP_VARIABLES if v in set(frame.variable)]
     rows = []
     for (treatment_id, step), group in frame.groupby(["treatment_id", "step"], sort=False):
-        named = names[str(treatment_id)]
         found = {str(r["variable"]): r for r in group.to_dict(orient="records")}
         cells = [
             _step_cell(v, {str(k): x for k, x in found[v].items()} if v in found else {}) for v in variables
         ]
-        rows.append((Cell(named.label, style=named.style), Cell(clean(step)), *cells))
+        rows.append((row_head(names, str(treatment_id)), Cell(clean(step)), *cells))
     columns = (Column("Treatment"), Column("Step"), *(column(v) for v in variables))
     return Table("steps", "Steps of the journey: mean over runs, its interval below", columns, tuple(rows))
 
@@ -188,7 +189,7 @@ def instances(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         total = sum(t.instances.values()) or 1
         for name, n in sorted(t.instances.items())[:MAX_INSTANCES]:
             part = Cell(share(n / total), sort=n / total)
-            rows.append((_head(t, names), Cell(clean(name)), Cell(count(n), sort=n), part))
+            rows.append((row_head(names, t.treatment_id), Cell(clean(name)), Cell(count(n), sort=n), part))
     columns = (
         Column("Treatment"),
         Column("Instance"),
