@@ -87,10 +87,15 @@ def style_of(number: int) -> Style:
     return Style(number % colors, (number + number // colors) % len(DASHES))
 
 
+def varied_factors(treatments: tuple[TreatmentSummary, ...]) -> list[str]:
+    """Return the factors that do not have the same level in all treatments, or that some do not have."""
+    factors = dict.fromkeys(name for t in treatments for name in t.levels)
+    return [f for f in factors if len({str(t.levels.get(f)) for t in treatments}) > 1]
+
+
 def series_factor(treatments: tuple[TreatmentSummary, ...]) -> str | None:
     """Return the factor that colours stand for: the deployment, or the first that is varied; None where nothing is."""
-    factors = list(dict.fromkeys(name for t in treatments for name in t.levels))
-    varied = [f for f in factors if len({str(t.levels.get(f)) for t in treatments}) > 1]
+    varied = varied_factors(treatments)
     if "deployment" in varied:
         return "deployment"
     return varied[0] if varied else None

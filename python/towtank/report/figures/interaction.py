@@ -12,7 +12,7 @@ from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
 from towtank.report.figures import base, variable_axis
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.model import Figure
-from towtank.report.naming import Names, series_factor
+from towtank.report.naming import Names, series_factor, varied_factors
 from towtank.report.style import LIGHT
 from towtank.report.text import clean, listed, shorten
 from towtank.report.values import estimate, listed_confidence
@@ -40,22 +40,23 @@ _COLUMNS = [
 
 def interactions(analysis: ExperimentAnalysis, names: Names, primary: tuple[str, ...]) -> Figure | None:
     """Means with intervals against the levels of a factor, a line per deployment; needs two varied factors."""
-    lines = series_factor(analysis.treatments)
-    factors = [f for f in _varied(analysis.treatments) if f != lines]
-    present = {name for t in analysis.treatments for name, e in t.estimates.items() if e.mean is not None}
+    treatments = analysis.treatments
+    lines = series_factor(treatments)
+    factors = [f for f in varied_factors(treatments) if f != lines and all(f in t.levels for t in treatments)]
+    present = {name for t in treatments for name, e in t.estimates.items() if e.mean is not None}
     variables = [v for v in dict.fromkeys((*primary, *OTHERS)) if v in present][:MAX_VARIABLES]
     if lines is None or not factors or not variables:
         return None
     along = factors[0]
-    levels = list(dict.fromkeys(clean(t.levels[along]) for t in analysis.treatments))
+    levels = list(dict.fromkeys(clean(t.levels[along]) for t in treatments))
     rest = [f for f in factors if f != along]
-    panels = list(dict.fromkeys(_panel(t, rest) for t in analysis.treatments))
+    panels = list(dict.fromkeys(_panel(t, rest) for t in treatments))
     wanted = [(panel, v) for panel in panels for v in variables]
     rows = pd.DataFrame(
         [
             _point(number, t, v, along, names)
             for number, (panel, v) in enumerate(wanted[:MAX_PLOTS])
-            for t in analysis.treatments
+            for t in treatments
             if _panel(t, rest) == panel
         ],
         columns=_COLUMNS,
@@ -92,12 +93,6 @@ def interactions(analysis: ExperimentAnalysis, names: Names, primary: tuple[str,
         draw=draw,
         datasets={"interaction": rows},
     )
-
-
-def _varied(treatments: tuple[TreatmentSummary, ...]) -> list[str]:
-    factors = list(dict.fromkeys(name for t in treatments for name in t.levels))
-    shared = [f for f in factors if all(f in t.levels for t in treatments)]
-    return [f for f in shared if len({str(t.levels[f]) for t in treatments}) > 1]
 
 
 def _panel(treatment: TreatmentSummary, rest: list[str]) -> str:
