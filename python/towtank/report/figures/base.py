@@ -129,6 +129,11 @@ def series_domain(names: Names) -> list[str]:
     return [label for label, _ in names.legend]
 
 
+def hues(names: Names) -> alt.Scale:
+    """Return the colour of each deployment, as the scale of fills or strokes."""
+    return alt.Scale(domain=series_domain(names), range=[LIGHT[f"s{s.color}"] for _, s in names.legend])
+
+
 def color(names: Names, layout: Layout | None = None, *, lift: int = 0, marks: bool = False) -> alt.Color:
     """Colour by deployment; with a layout, one legend, `lift` px higher than usual.
 
@@ -136,7 +141,7 @@ def color(names: Names, layout: Layout | None = None, *, lift: int = 0, marks: b
     """
     return alt.Color(
         "series:N",
-        scale=alt.Scale(domain=series_domain(names), range=[LIGHT[f"s{s.color}"] for _, s in names.legend]),
+        scale=hues(names),
         legend=_legend(names, layout, lift, marks=marks) if layout else None,
         title=None,
     )
@@ -239,6 +244,13 @@ def _ticks_of(steps: Iterable[int], low: float, high: float) -> list[float]:
 def latency_title(analysis: ExperimentAnalysis) -> str:
     """Say from when latencies count: other tools keep no schedule, so theirs count from when a request was sent."""
     return "latency from the actual start" if analysis.meta.get("tools") else "latency from intended start"
+
+
+def latency_axis(analysis: ExperimentAnalysis, layout: Layout, low: float, high: float) -> alt.Axis:
+    """Return a logarithmic axis of latency across a figure; with every other tick where there is little room."""
+    ticks = log_ticks(low, high)
+    few = ticks[::2] if layout.narrow and len(ticks) > 7 else ticks
+    return duration_axis(latency_title(analysis), values=few)
 
 
 def is_power_of_ten(tick: float) -> bool:

@@ -88,19 +88,17 @@ def instances(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         one = names[t.treatment_id]
         rows += _stack(one.short, one.series, "instance", parts, sum(t.instances.values()))
     order = [names[t.treatment_id].short for t in analysis.treatments]
-    looks = [LIGHT[f"s{s.color}"] for _, s in names.legend]
 
     def draw(layout: Layout) -> Chart:
         y = _rows(order, layout)
         axis = alt.Axis(title="share of requests", format="~%", tickCount=4)
-        scale = alt.Scale(domain=base.series_domain(names), range=looks)
         source = alt.Chart(base.data("instances"))
         bars = source.mark_bar(fillOpacity=0.28, strokeWidth=1.2, height=22).encode(
             x=alt.X("start:Q", axis=axis, scale=alt.Scale(domain=[0, 1])),
             x2="end:Q",
             y=y,
             color=base.color(names),
-            stroke=alt.Stroke("series:N", scale=scale, legend=None),
+            stroke=alt.Stroke("series:N", scale=base.hues(names), legend=None),
             tooltip=_tooltip("instance"),
         )
         text = source.mark_text(fontSize=11).encode(x="middle:Q", y=y, text="label:N")

@@ -32,12 +32,10 @@ def ecdf(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
     _, left_out = base.panels(names)
 
     def draw(layout: Layout) -> Chart:
-        ticks = base.log_ticks(low, high)
-        few = ticks[::2] if layout.narrow and len(ticks) > 7 else ticks
         x = alt.X(
             "latency_s:Q",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
-            axis=base.duration_axis(base.latency_title(analysis), values=few),
+            axis=base.latency_axis(analysis, layout, low, high),
         )
         axis = alt.Axis(title="share of requests due", format=".0%", tickCount=5)
         y = alt.Y("share:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)

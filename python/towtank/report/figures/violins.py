@@ -24,7 +24,9 @@ _SMOOTH = np.array([1, 2, 3, 2, 1]) / 9
 """Weights of a slice and its neighbours: a violin shows a shape, not every step of the clock."""
 ROW_PX, NARROW_ROW_PX, HALF = 62, 84, 0.4
 """Height of a row, where its name stands beside or above it, and the part of it that a violin takes to either side."""
-WHISKERS, BOX, MIDDLE = (5.0, 95.0), (25.0, 75.0), 50.0
+_MIDDLE = 50.0
+_PERCENTILES = (5.0, 25.0, _MIDDLE, 75.0, 95.0)
+"""Ends of the whiskers, ends of the box, and the median between them."""
 
 
 def violins(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
@@ -76,13 +78,11 @@ def _draw(
 ) -> Chart:
     left = 6 if layout.narrow else min(250, 24 + longest * 7)
     width = layout.plot(left=left, right=76)
-    ticks = base.log_ticks(*span)
-    few = ticks[::2] if layout.narrow and len(ticks) > 7 else ticks
-    axis = base.duration_axis(base.latency_title(analysis), values=few)
+    axis = base.latency_axis(analysis, layout, *span)
     scale = alt.Scale(type="log", domain=list(span), nice=False)
     row_px = NARROW_ROW_PX if layout.narrow else ROW_PX
     across = alt.Scale(domain=[rows - 0.45, -0.65 if layout.narrow else -0.55], nice=False)
-    hue = base.color(names)
+    hue, stroke = base.color(names), alt.Stroke("series:N", scale=base.hues(names), legend=None)
 
     def x(field: str) -> alt.X:
         return alt.X(f"{field}:Q", scale=scale, axis=axis)
@@ -91,8 +91,8 @@ def _draw(
         return alt.Y(f"{field}:Q", scale=across, axis=None)
 
     box = alt.Chart(base.data("boxes"))
-    tooltip = [alt.Tooltip("treatment:N"), *(alt.Tooltip(f"p{p:g}_shown:N", title=f"p{p:g}")
-               for p in (WHISKERS[0], BOX[0], MIDDLE, BOX[1], WHISKERS[1])), alt.Tooltip("failed:N")]  # fmt: skip
+    tooltip = [alt.Tooltip("treatment:N"), *(alt.Tooltip(f"p{p:g}_shown:N", title=f"p{p:g}") for p in _PERCENTILES),
+               alt.Tooltip("failed:N")]  # fmt: skip
     layers = [
         alt.Chart(base.data("shapes")).mark_area(fillOpacity=0.3, strokeWidth=1, line=False, orient="vertical").encode(
             x=x("latency"), y=y("top"), y2="bottom:Q", color=hue, detail="treatment:N"
@@ -101,7 +101,7 @@ def _draw(
         box.mark_rule(strokeWidth=8).encode(x=x("p25"), x2="p75:Q", y=y("row"), color=hue, tooltip=tooltip),
         box.transform_filter(alt.datum.median_known == 1).mark_point(
             size=70, filled=True, fill=LIGHT["paper"], strokeWidth=1.6, opacity=1
-        ).encode(x=x("p50"), y=y("row"), stroke=_stroke(names), shape=base.shape(names), tooltip=tooltip),
+        ).encode(x=x("p50"), y=y("row"), stroke=stroke, shape=base.shape(names), tooltip=tooltip),
         box.transform_filter(alt.datum.beyond == 1).mark_point(
             size=60, filled=True, shape="triangle-right", opacity=1
         ).encode(x=alt.value(width - 3), y=y("row"), color=hue, tooltip=tooltip),
@@ -122,11 +122,6 @@ def _labels(box: alt.Chart, layout: Layout, y: alt.Y) -> alt.Chart:
     text = box.mark_text(align="right", fontSize=12, limit=240)
     beside: alt.Chart = text.encode(x=alt.value(-10), y=y, text="treatment:N")
     return beside
-
-
-def _stroke(names: Names) -> alt.Stroke:
-    looks = [LIGHT[f"s{s.color}"] for _, s in names.legend]
-    return alt.Stroke("series:N", scale=alt.Scale(domain=base.series_domain(names), range=looks), legend=None)
 
 
 def _shape(frame: pd.DataFrame, named: Named, row: int, span: tuple[float, float]) -> pd.DataFrame:
@@ -157,7 +152,7 @@ def _box(line: pd.DataFrame, named: Named, row: int, *, answered: float, high: f
     found: dict[str, Any] = {"treatment": named.short, "series": named.series, "row": row}
     words = []
     beyond = False
-    for p in (WHISKERS[0], BOX[0], MIDDLE, BOX[1], WHISKERS[1]):
+    for p in _PERCENTILES:
         value = known_at.get(p, math.nan)
         failed = math.isnan(value)
         beyond = beyond or failed
@@ -165,7 +160,7 @@ def _box(line: pd.DataFrame, named: Named, row: int, *, answered: float, high: f
         found[f"p{p:g}_shown"] = "failed" if failed else show(known("p95"), float(value))
         words.append(f"p{p:g} {found[f'p{p:g}_shown']}")
     return found | {
-        "median_known": int(found[f"p{MIDDLE:g}_shown"] != "failed"),
+        "median_known": int(found[f"p{_MIDDLE:g}_shown"] != "failed"),
         "beyond": int(beyond),
         "failed": f"{share(1 - answered)} failed" if answered < 0.9995 else "",
         "said": f"{named.label}: {', '.join(words)}.",
