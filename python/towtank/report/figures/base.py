@@ -53,6 +53,11 @@ class Layout:
         """Width of one plot among `columns`, after room for axes on the left and labels on the right."""
         return max(60, (self.width - left - right - gap * (columns - 1)) // columns)
 
+    def beside(self, plots: int, *, left: int = 66) -> tuple[int, int]:
+        """Return in how many columns so many plots stand, each with axes of its own, and the width of one."""
+        columns = 1 if self.narrow or plots == 1 else 2
+        return columns, self.plot(left=left, columns=columns, gap=70)
+
 
 NARROW = Layout(narrow=True, width=NARROW_PX)
 _wide_px = ContextVar("wide_px", default=WIDE_PX)
@@ -294,6 +299,13 @@ def panels(names: Names) -> tuple[tuple[str, ...], str]:
         return names.panels, ""
     left = len(names.panels) - MAX_PANELS
     return names.panels[:MAX_PANELS], f" {left} further combinations of levels are in the tables only."
+
+
+def of_treatments(shown: Iterable[str]) -> tuple[list[str], str]:
+    """Return the treatments that have a plot each, and a sentence about those that are left out."""
+    found = list(dict.fromkeys(shown))
+    left = max(0, len(found) - MAX_PANELS)
+    return found[:MAX_PANELS], f" {left} further treatments are in the table only." if left else ""
 
 
 def grid(charts: Sequence[Chart], *, columns: int) -> Chart:

@@ -135,8 +135,7 @@ def _draw(
     currency: str,
 ) -> Chart:  # fmt: skip
     single = len(panels) == 1
-    columns = 1 if layout.narrow or single else 2
-    width = layout.plot(left=72, columns=columns, gap=70)
+    columns, width = layout.beside(len(panels), left=72)
     loads = alt.Scale(type="log", domain=list(bounds[0]), nice=False)
     money = alt.Scale(type="log", domain=list(bounds[1]), nice=False)
     across = alt.Axis(

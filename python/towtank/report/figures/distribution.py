@@ -62,8 +62,7 @@ def curve_panels(
     """Draw one line per treatment, a plot per panel; returns the plots and how many stand in a row."""
     shown, _ = base.panels(names)
     single = len(shown) == 1
-    columns = 1 if layout.narrow or single else 2
-    width = layout.plot(left=66, columns=columns, gap=70)
+    columns, width = layout.beside(len(shown))
     hue, dash = base.color(names, layout, lift=lift), base.dash(names, layout, lift=lift)
     charts: list[Chart] = []
     for panel in shown:

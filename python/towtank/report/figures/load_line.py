@@ -121,12 +121,12 @@ class _Shown:
 
 def _draw(layout: Layout, shown: _Shown, names: Names) -> Chart:
     variables = list(dict.fromkeys(shown.points.variable))
-    columns = 1 if layout.narrow or len(variables) == 1 else 2
-    size = {"width": layout.plot(left=66, columns=columns, gap=70), "height": 210 if layout.narrow else 260}
+    columns, width = layout.beside(len(variables))
     charts: list[Chart] = []
     for name in variables:
         layers = _layers(layout, shown, names.variable(name))
-        charts.append(alt.layer(*layers, **size, title=clean(names.variable(name).title)))
+        title = clean(names.variable(name).title)
+        charts.append(alt.layer(*layers, width=width, height=210 if layout.narrow else 260, title=title))
     return base.grid(charts, columns=columns)
 
 

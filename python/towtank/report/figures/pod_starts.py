@@ -25,12 +25,10 @@ def pod_starts(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
     frame = _shown(analysis.pod_curves, names)
     if frame.empty:
         return None
-    panels = list(dict.fromkeys(frame.treatment))
-    left, panels = max(0, len(panels) - base.MAX_PANELS), panels[: base.MAX_PANELS]
+    panels, more = base.of_treatments(frame.treatment)
     frame = frame[frame.treatment.isin(panels)]
     groups = frame.groupby(["treatment", "step"], sort=False)
     curves = pd.concat([thin(group.sort_values("t_s"), "t_s", "share") for _, group in groups])
-    more = f" {left} further treatments are in the table only." if left else ""
     return base.build(
         id="pod-starts-figure",
         title="How fast pods came up",
@@ -72,8 +70,7 @@ def _half(frame: pd.DataFrame, panel: str) -> str:
 
 def _draw(layout: Layout, panels: list[str], longest_s: float) -> Chart:
     single = len(panels) == 1
-    columns = 1 if layout.narrow or single else 2
-    width = layout.plot(left=66, columns=columns, gap=70)
+    columns, width = layout.beside(len(panels))
     key = alt.Legend(
         title=None, orient="top", symbolType="stroke", symbolSize=420, columns=2 if layout.narrow else 4
     )

@@ -25,10 +25,8 @@ def supply(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
     frame = _shown(analysis.scaling, names)
     if frame.empty:
         return None
-    panels = list(dict.fromkeys(frame.treatment))
-    left, panels = max(0, len(panels) - base.MAX_PANELS), panels[: base.MAX_PANELS]
+    panels, more = base.of_treatments(frame.treatment)
     frame = frame[frame.treatment.isin(panels)]
-    more = f" {left} further treatments are in the table only." if left else ""
     bounds = _bounds(frame)
     return base.build(
         id="supply-figure",
@@ -72,8 +70,7 @@ def _bounds(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _draw(layout: Layout, panels: list[str], most: float) -> Chart:
     single = len(panels) == 1
-    columns = 1 if layout.narrow or single else 2
-    width = layout.plot(left=66, columns=columns, gap=70)
+    columns, width = layout.beside(len(panels))
     key = alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=420)
     x = alt.X(
         "t_s:Q", axis=base.duration_axis("since the start of the load", tickCount=4 if layout.narrow else 8)
