@@ -36,7 +36,7 @@ def load_line(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
     variables = list(dict.fromkeys(frame.variable))
     bounds = _bounds(analysis, variables)
     found = _capacities(analysis, families)
-    units = {shorten(clean(one.label), 34): UNITS[one.model] for one in analysis.load_families}
+    units = {_named(one.label): UNITS[one.model] for one in analysis.load_families}
     unit = " or ".join(dict.fromkeys(units[one] for one in families))
     searched = (
         " A shade reaches from the highest load that was confirmed to the lowest that was refuted."
@@ -61,6 +61,11 @@ def load_line(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
     )
 
 
+def _named(label: str) -> str:
+    """How the figure names a family of loads."""
+    return shorten(clean(label), 34)
+
+
 def _points(analysis: ExperimentAnalysis, names: Names) -> pd.DataFrame:
     """Rows that are drawn, with the words of marks and tooltips."""
     labels = list(dict.fromkeys(one.label for one in analysis.load_families))[:MOST_FAMILIES]
@@ -71,7 +76,7 @@ def _points(analysis: ExperimentAnalysis, names: Names) -> pd.DataFrame:
         for v, x, above in zip(frame.variable, frame.value, frame.above, strict=True)
     ]
     return frame.assign(
-        family=[shorten(clean(one), 34) for one in frame.family], kept=kept, shown=shown, run=frame.run_id.map(clean)
+        family=frame.family.map(_named), kept=kept, shown=shown, run=frame.run_id.map(clean)
     )  # fmt: skip
 
 
@@ -93,7 +98,7 @@ def _capacities(analysis: ExperimentAnalysis, families: list[str]) -> pd.DataFra
     """Bounds of the searches of these results; an unknown upper one ends where the lower one is."""
     rows = []
     for one in analysis.capacities:
-        name = shorten(clean(one.label), 34)
+        name = _named(one.label)
         if name in families and one.holds is not None:
             rows.append((name, one.holds, one.holds if one.fails is None else one.fails))
     return pd.DataFrame(rows, columns=["family", "holds", "fails"])
