@@ -81,7 +81,7 @@ def _front(analysis: ExperimentAnalysis, names: Names, pair: tuple[str, str], *,
     def draw(layout: Layout) -> Chart:
         width = layout.plot(left=72, right=20)
         labels = _labels(points, list(zip(both, spans, strict=True)), width)
-        return _draw(names, layout, both, spans, labels=labels, stepped=not line.above.any())
+        return _draw(names, layout, both, spans, width=width, labels=labels, stepped=not line.above.any())
 
     words = [
         f"{r.treatment} ({both[0].title} {r.x_shown}, {both[1].title} {r.y_shown})" for r in line.itertuples()
@@ -195,9 +195,8 @@ def _drawn(points: pd.DataFrame, axis: str) -> list[float]:
 
 def _draw(
     names: Names, layout: Layout, both: tuple[Variable, Variable], spans: list[tuple[float, float]], *,
-    labels: list[list[int]], stepped: bool,
+    width: int, labels: list[list[int]], stepped: bool,
 ) -> Chart:  # fmt: skip
-    width = layout.plot(left=72, right=20)
     scales = [variable_axis.scale(v, s) for v, s in zip(both, spans, strict=True)]
     axes = [
         variable_axis.axis(v, s, ticks=4 if layout.narrow else 6,
