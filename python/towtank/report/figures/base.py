@@ -175,17 +175,12 @@ def shape(names: Names) -> alt.Shape:
 def _legend(names: Names, layout: Layout, lift: int, *, marks: bool = False) -> alt.Legend | None:
     if len(names.legend) < 2:
         return None
-    if marks:
-        return alt.Legend(
-            orient="top", offset=10 + lift, symbolSize=90, symbolStrokeWidth=0, symbolOpacity=1,
-            columns=legend_columns(names, layout), labelLimit=layout.width - 60,
-        )  # fmt: skip
     return alt.Legend(
         orient="top",
         offset=10 + lift,
-        symbolType="stroke",
-        symbolSize=420,
-        symbolStrokeWidth=2.4,
+        symbolType=alt.Undefined if marks else "stroke",
+        symbolSize=90 if marks else 420,
+        symbolStrokeWidth=0 if marks else 2.4,
         symbolOpacity=1,
         columns=legend_columns(names, layout),
         labelLimit=layout.width - 60,
