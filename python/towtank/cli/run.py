@@ -81,9 +81,10 @@ def _conclude(plan: Plan, outcome: Outcome, *, write_report: bool, fail_undecide
     _print_answer(plan, outcome, analysis)
     if write_report:
         from towtank import report
+        from towtank.report.output import write_model
 
-        path = report.write(outcome.results.path)
-        typer.echo(f"report: {_short(path)}")
+        written = write_model(report.build(analysis), results.layout.report)
+        typer.echo(f"report: {_short(written.html)}")
     typer.echo(f"results: {_short(outcome.results.path)}")
     if outcome.spoiled:
         typer.echo(
