@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support import capacities
 from support.plans import make_plan
 from towtank.analysis.load_curves import load_curves, load_points, scaling_laws, variables_of
 from towtank.analysis.load_levels import load_families
 from towtank.analysis.model import Quantity, RunSummary
-from towtank.design.capacity_file import Capacity
 
 SLO = {"p95": 0.3, "goodput": 0.99}
 
@@ -120,11 +120,10 @@ def test_throughput_over_users_has_a_law_and_arrivals_have_none():
 
 
 def capacity(replicas, holds):
-    return Capacity.model_validate({
-        "treatment": f"r{replicas}", "label": f"replicas={replicas}", "deployment": "app", "workload": "shop",
-        "levels": {"replicas": replicas}, "model": "open", "end": "found", "holds": holds, "fails": holds * 1.05,
-        "lowest": 1.0, "highest": 1000.0, "step": 0.05, "confirmations": 5, "runs": 20, "slo": SLO,
-    })  # fmt: skip
+    return capacities.capacity(
+        treatment=f"r{replicas}", label=f"replicas={replicas}", deployment="app", levels={"replicas": replicas},
+        holds=holds, fails=holds * 1.05, slo=SLO,
+    )  # fmt: skip
 
 
 def test_capacity_over_replicas_has_a_law_from_four_numbers_on():

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from support.capacities import record
 from towtank.design.capacity_file import CapacityFile
 from towtank.design.plan import Plan
 from towtank.errors import DesignError
@@ -17,12 +18,12 @@ SECTION = ("seed: 1\n", "seed: 1\ndemand: {calibration: capacity.json, deploymen
 def found(tmp_path):
     def write(*levels, **changes):
         capacities = [
-            {
-                "treatment": f"fixed-{n}", "label": f"fixed, {n}", "deployment": "fixed", "workload": "w",
-                "levels": {"replicas": n}, "model": "open", "end": "found", "holds": holds, "fails": fails,
-                "lowest": 1.0, "highest": 1000.0, "step": 0.05, "confirmations": 5, "runs": 20, "slo": {"p95": 0.3},
-                **changes,
-            }
+            record(
+                **{
+                    "treatment": f"fixed-{n}", "label": f"fixed, {n}", "deployment": "fixed", "workload": "w",
+                    "levels": {"replicas": n}, "holds": holds, "fails": fails, **changes,
+                }
+            )
             for n, holds, fails in levels
         ]  # fmt: skip
         file = CapacityFile.model_validate({"experiment": "x", "digest": "d", "capacities": capacities})

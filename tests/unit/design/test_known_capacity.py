@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.capacities import record
 from towtank.design.capacity_file import CapacityFile
 from towtank.design.digest import difference
 from towtank.errors import DesignError
@@ -11,12 +12,10 @@ RATE = ("rate: 10/s", 'rate: "${{ 1.5 * capacity }}"')
 
 
 def capacity(deployment, holds, **levels):
-    return {
-        "treatment": deployment, "label": deployment, "deployment": deployment, "workload": "w",
-        "levels": {"deployment": deployment, **levels}, "model": "open", "end": "found", "holds": holds,
-        "fails": None if holds is None else holds * 1.05, "lowest": 1.0, "highest": 1000.0, "step": 0.05,
-        "confirmations": 5, "runs": 20, "slo": {"p95": 0.3},
-    }  # fmt: skip
+    return record(
+        treatment=deployment, label=deployment, deployment=deployment, workload="w",
+        levels={"deployment": deployment, **levels}, holds=holds, fails=None if holds is None else holds * 1.05,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from support import capacities
 from support.sample_analysis import sample_analysis
 from towtank.analysis.capacity import searched_in
-from towtank.design.capacity_file import Capacity, CapacityFile
+from towtank.design.capacity_file import CapacityFile
 from towtank.errors import ResultsError
 from towtank.report import tables
 
 
 def capacity(label, holds, fails, **changes):
     known = {
-        "treatment": label, "label": label, "deployment": label, "workload": "shop", "levels": {}, "model": "closed",
-        "end": "found", "holds": holds, "fails": fails, "why": {"p95": 5}, "lowest": 10.0, "highest": 1000.0,
-        "step": 0.05, "confirmations": 5, "runs": 23, "slo": {"p95": 0.3},
+        "treatment": label, "label": label, "deployment": label, "model": "closed", "holds": holds, "fails": fails,
+        "why": {"p95": 5}, "lowest": 10.0, "runs": 23,
     }  # fmt: skip
-    return Capacity.model_validate({**known, **changes})
+    return capacities.capacity(**{**known, **changes})
 
 
 @pytest.fixture(scope="module")

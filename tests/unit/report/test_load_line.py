@@ -6,12 +6,12 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from support.capacities import capacity
 from support.sample_analysis import sample_analysis
 from towtank.analysis.load_curves import COLUMNS, LoadCurve, Scales
 from towtank.analysis.load_levels import LoadFamily
 from towtank.analysis.scalability import fit_scalability
 from towtank.analysis.turning_point import TurningPoint
-from towtank.design.capacity_file import Capacity
 from towtank.report import tables
 from towtank.report.figures.load_line import load_line
 from towtank.report.naming import Names
@@ -60,12 +60,8 @@ def test_curves_over_users_and_over_arrivals_have_their_own_units(loaded):
 
 
 def test_a_search_is_shaded_between_what_held_and_what_failed(loaded):
-    known = {
-        "treatment": "gke", "label": "gke <b>", "deployment": "gke", "workload": "shop", "levels": {}, "model": "open",
-        "end": "found", "holds": 20.0, "fails": 25.0, "lowest": 1.0, "highest": 100.0, "step": 0.05,
-        "confirmations": 5, "runs": 9, "slo": {"p95": 0.3},
-    }  # fmt: skip
-    searched = replace(loaded, capacities=(Capacity.model_validate(known),))
+    known = capacity(label="gke <b>", holds=20.0, fails=25.0, highest=100.0, runs=9)
+    searched = replace(loaded, capacities=(known,))
     figure = load_line(searched, Names(loaded))
     ((shade),) = figure.datasets["capacities"]
     assert (shade["holds"], shade["fails"]) == (20, 25)
