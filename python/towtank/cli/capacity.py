@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from towtank.cli.overrides import OVERRIDES, read_overrides
-from towtank.cli.run import EXPERIMENT, shown
+from towtank.cli.run import EXPERIMENT, FORCE_NEW, PLAIN, PROFILE, shown
 from towtank.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -43,12 +43,10 @@ def capacity(
         metavar="DIR",
         help="Result folder; default is results/<experiment>-capacity beside FILE.",
     ),
-    profile: str | None = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file."),
+    profile: str | None = PROFILE,
     values: list[str] = OVERRIDES,
-    force_new: bool = typer.Option(
-        False, "--force-new", help="Keep older results aside (nothing is deleted) and start afresh."
-    ),
-    plain: bool = typer.Option(False, "--plain", help="Plain lines instead of the live display."),
+    force_new: bool = FORCE_NEW,
+    plain: bool = PLAIN,
 ) -> None:
     """Find the highest load at which each deployment of an experiment holds its objectives (`slo`).
 

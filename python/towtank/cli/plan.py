@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from towtank.cli.overrides import OVERRIDES, read_overrides
+from towtank.cli.run import EXPERIMENT, PROFILE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,9 +24,9 @@ MOST_BLOCKS = 12
 
 
 def plan(
-    file: Path = typer.Argument(..., metavar="FILE", help="The experiment file, or its folder."),
+    file: Path = EXPERIMENT,
     *,
-    profile: str | None = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file."),
+    profile: str | None = PROFILE,
     values: list[str] = OVERRIDES,
     power_for: str | None = typer.Option(
         None,

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from towtank.design import Plan
 
 EXPERIMENT = typer.Argument(..., metavar="FILE", help="The experiment file, or its folder.")
+PROFILE = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file.")
+FORCE_NEW = typer.Option(
+    False, "--force-new", help="Keep older results aside (nothing is deleted) and start afresh."
+)
+PLAIN = typer.Option(False, "--plain", help="Plain lines instead of the live display.")
 
 
 def run(
@@ -28,16 +33,14 @@ def run(
     results: Path | None = typer.Option(
         None, "--results", metavar="DIR", help="Result folder; default is results/<experiment> beside FILE."
     ),
-    profile: str | None = typer.Option(None, "--profile", metavar="NAME", help="A profile of the file."),
+    profile: str | None = PROFILE,
     values: list[str] = OVERRIDES,
-    force_new: bool = typer.Option(
-        False, "--force-new", help="Keep older results aside (nothing is deleted) and start afresh."
-    ),
+    force_new: bool = FORCE_NEW,
     fail_undecided: bool = typer.Option(
         False, "--fail-undecided", help="End with exit code 7 when the question stays undecided."
     ),
     no_report: bool = typer.Option(False, "--no-report", help="Do not write the HTML report at the end."),
-    plain: bool = typer.Option(False, "--plain", help="Plain lines instead of the live display."),
+    plain: bool = PLAIN,
 ) -> None:
     """Carry out an experiment, or resume it.
 
