@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +26,19 @@ class Req:
     bytes_in: int = 100
     bytes_out: int = 10
     workload: str = "shop"
+
+
+class ReadOnce:
+    """A run that says how often each of its tables was read."""
+
+    def __init__(self, run: FakeRun) -> None:
+        self._run = run
+        self.read: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("samples", "events", "totals"):
+            self.read[name] += 1
+        return getattr(self._run, name)
 
 
 @dataclass

@@ -35,7 +35,7 @@ from towtank.analysis import (
 from towtank.analysis.break_even import break_even
 from towtank.analysis.capacity import searched_in, sentence
 from towtank.analysis.comparison import Values, compare
-from towtank.analysis.cost_findings import break_even_findings, cost_findings
+from towtank.analysis.cost_findings import break_even_findings, cost_findings, uncounted_findings
 from towtank.analysis.cost_items import cost_items
 from towtank.analysis.deployments import deployments_of
 from towtank.analysis.distribution import Distribution
@@ -108,7 +108,8 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     found = (
         *resting, *gathered.steady, *found, *shifts.shift_findings(plan, gathered.steadiness), *trace_findings(traced),
         *request_findings(gathered.crowded),
-        *cost_findings(plan.experiment.cost, counting), *break_even_findings(level),
+        *cost_findings(plan.experiment.cost, counting), *uncounted_findings(gathered.costs, counting),
+        *break_even_findings(level),
     )  # fmt: skip
     series = _concat(gathered.timeseries, timeseries.COLUMNS)
     searched = searched_in(results.path)

@@ -15,9 +15,12 @@ from towtank.analysis.run_cost import RunCost
 from towtank.analysis.used import GIB
 from towtank.cost.break_even import (
     BESIDE,
+    Always,
     Crossing,
     Line,
     Measured,
+    always,
+    always_in_words,
     crossings,
     pay_per_use,
     sentence,
@@ -57,7 +60,7 @@ MOST_EDGES = 60
 
 @dataclass(frozen=True)
 class BreakEven:
-    """Crossings of every pair of treatments that differ in their deployment.
+    """Crossings of every pair of treatments that differ in their deployment, and pairs that have none.
 
     Parameters
     ----------
@@ -71,6 +74,8 @@ class BreakEven:
         `CURVE_COLUMNS`: cost of a month against requests per second, with the ends of its interval.
     measured : dict
         Treatment → requests per second of its runs; what is said of other loads is reckoned, not measured.
+    always : tuple of Always
+        Pairs that never change places.
     """
 
     crossings: tuple[Crossing, ...] = ()
@@ -78,17 +83,18 @@ class BreakEven:
     unknown: Mapping[str, str] = field(default_factory=dict)
     curves: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CURVE_COLUMNS)))
     measured: Mapping[str, float] = field(default_factory=dict)
+    always: tuple[Always, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Every crossing in words; of a pair that changes places again, from where to where."""
+        """Every crossing in words; of a pair that changes places again, from where to where, and which never do."""
         said: list[str] = []
         before: dict[frozenset[str], float] = {}
         for one in self.crossings:
             pair = frozenset((one.cheaper_below, one.cheaper_above))
             said.append(sentence(one, before.get(pair)))
             before[pair] = one.per_s
-        return tuple(said)
+        return (*said, *map(always_in_words, self.always))
 
 
 def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence: float) -> BreakEven | None:
@@ -118,9 +124,12 @@ def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence:
         else:
             lines.append(_Drawn(treatment.id, others, line))
     found: list[Crossing] = []
+    never: list[Always] = []
     left_out = 0
     for one, other in _pairs(lines):
         mine = crossings(one, other, least_per_s=LEAST_PER_S, most_per_s=MOST_PER_S)
+        same = None if mine else always(one, other, least_per_s=LEAST_PER_S, most_per_s=MOST_PER_S)
+        never += [] if same is None else [same]
         found += mine[:MOST_LISTED]
         left_out += max(0, len(mine) - MOST_LISTED)
     measured = {
@@ -128,7 +137,8 @@ def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence:
         for line in lines
         if (loads := [run.per_s for run in runs.get(line.treatment_id, ()) if run.per_s])
     }
-    return BreakEven(tuple(found), left_out, unknown, _curves(lines, found, measured), measured)
+    curves = _curves(lines, found, measured)
+    return BreakEven(tuple(found), left_out, unknown, curves, measured, tuple(never))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from towtank.analysis.break_even import BreakEven
 from towtank.analysis.engine_findings import runs_in_words
 from towtank.analysis.model import Finding, RunSummary
+from towtank.analysis.run_cost import RunCost
 from towtank.cost.spec import CostSpec
+from towtank.units import format_duration
 
 _ADVICE = {
     "cost_unknown": "Write what is missing (docs/cost.md). Which deployment is cheapest is said among the others only.",
@@ -44,6 +46,34 @@ def cost_findings(cost: CostSpec | None, counting: Mapping[str, Sequence[RunSumm
         message = f"Cost: {reason} ({runs_in_words(len(runs))})."
         yield Finding(
             kind, "info" if kind == "cost_approximated" else "warning", message, _ADVICE[kind], tuple(runs)
+        )
+
+
+def uncounted_findings(
+    costs: Mapping[str, Sequence[RunCost]], counting: Mapping[str, Sequence[RunSummary]]
+) -> Iterator[Finding]:
+    """Runs in whose drive phase nobody counted for a while what is billed.
+
+    Parameters
+    ----------
+    costs, counting : mapping
+        Treatment → what its runs that count cost, and those runs, in the same order.
+    """
+    missed = {
+        run.run_id: cost.uncounted_s
+        for treatment, of_it in costs.items()
+        for run, cost in zip(counting[treatment], of_it, strict=True)
+        if cost.uncounted_s
+    }
+    if missed:
+        yield Finding(
+            "cost_uncounted",
+            "warning",
+            f"Cost: nobody counted nodes or pods for up to {format_duration(max(missed.values()))} of the drive phase "
+            f"({runs_in_words(len(missed))}); what was counted before is billed until the next count.",
+            "What came and went in between is not in the cost. See why the source `kubernetes` had gaps "
+            "(docs/telemetry.md).",
+            tuple(missed),
         )
 
 

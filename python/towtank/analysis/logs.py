@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from towtank.analysis.distribution import MICROSECOND_S
 from towtank.analysis.model import Quantity
-from towtank.store.run_record import RunRecord
+from towtank.store.run_record import LOGGED_IN_WINDOW, RunRecord
 
 VARIABLES = ("bytes_logged", "bytes_logged_per_s", "bytes_logged_per_request")
+_NOTHING = "no output of the deployment was followed"
 SOURCE = "logs"
 BURST = "log_burst"
 MOST_BURSTS = 200
@@ -32,28 +33,51 @@ def logged_values(record: RunRecord, due: int) -> dict[str, Quantity]:
 
     Notes
     -----
-    Logs of hooks and of Towtank's own programs are not among the facts. A log of which more may have been written than
-    was counted leaves nothing to be said: a number that is too small would look like thrift.
+    Logs of hooks and of Towtank's own programs are not among the facts.
     """
-    window = record.window
-    counted = [log for log in record.logs if "bytes_in_window" in log]
-    unknown = next((log for log in record.logs if log.get("incomplete")), None)
-    if unknown is not None:
-        reason = f"the log of {unknown['instance']} is not known to be whole: {unknown['incomplete']}"
-        return dict.fromkeys(VARIABLES, Quantity(None, reason=reason))
-    if window is None or not counted:
-        return dict.fromkeys(VARIABLES, Quantity(None, reason="no output of the deployment was followed"))
-    total = float(sum(int(log["bytes_in_window"]) for log in counted))
+    window, total = record.window, logged_bytes(record, LOGGED_IN_WINDOW)
+    if window is None or total.value is None:
+        return dict.fromkeys(VARIABLES, total if total.value is None else Quantity(None, reason=_NOTHING))
     window_s = (window.end_us - window.start_us) * MICROSECOND_S
     return {
-        "bytes_logged": Quantity(total),
-        "bytes_logged_per_s": Quantity(total / window_s)
+        "bytes_logged": total,
+        "bytes_logged_per_s": Quantity(total.value / window_s)
         if window_s > 0
         else Quantity(None, reason="the measured window is empty"),
-        "bytes_logged_per_request": Quantity(total / due)
+        "bytes_logged_per_request": Quantity(total.value / due)
         if due
         else Quantity(None, reason="no requests were due"),
     }
+
+
+def logged_bytes(record: RunRecord, fact: str) -> Quantity:
+    """Bytes of all logs of a run together in a stretch of it; None with the reason where they are not known to be all.
+
+    Parameters
+    ----------
+    record : RunRecord
+    fact : str
+        `LOGGED_IN_WINDOW` or `LOGGED_IN_DRIVE`.
+
+    Notes
+    -----
+    A log of which more may have been written than was counted, or of which nobody knows when it was written, leaves
+    nothing to be said: a number that is too small would look like thrift.
+    """
+    if not any(LOGGED_IN_WINDOW in log or log.get("incomplete") for log in record.logs):
+        return Quantity(None, reason=_NOTHING)
+    for log in record.logs:
+        if log.get("incomplete"):
+            return _unknown(log, f"is not known to be whole: {log['incomplete']}")
+        if fact not in log and LOGGED_IN_WINDOW in log:
+            return _unknown(log, "was counted by an older Towtank, which left out what came in the warm-up")
+        if fact not in log and log.get("bytes_written") != 0:
+            return _unknown(log, "has no times: how much of it came in the run is not known")
+    return Quantity(float(sum(int(log.get(fact, 0)) for log in record.logs)))
+
+
+def _unknown(log: Mapping[str, Any], why: str) -> Quantity:
+    return Quantity(None, reason=f"the log of {log['instance']} {why}")
 
 
 def bursts(events: pa.Table, *, treatment_id: str, run_id: str) -> list[dict[str, Any]]:

@@ -12,13 +12,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towtank.analysis.logs import logged_bytes
+from towtank.analysis.model import Quantity
 from towtank.analysis.pods import SOURCE
 from towtank.analysis.summaries import RunTables
 from towtank.cost.bill import Share
 from towtank.cost.busy import US, UnnamedInstanceError, busy_seconds, request_seconds
 from towtank.cost.price_list import OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
 from towtank.cost.spec import PricedDeployment
-from towtank.store.run_record import RunRecord
+from towtank.store.run_record import LOGGED_IN_DRIVE
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -72,8 +74,10 @@ class Paid:
         Mean time of one.
     successes, due : int
         Expected answers, and all requests; warm-up included.
-    logged_bytes, egress_bytes : float, optional
-        Bytes logged in the measured window, and bytes of all answers.
+    logged : Quantity
+        Bytes logged from the start of the load to the end of the measured window, or why they are not known.
+    egress_bytes : float, optional
+        Bytes of all answers.
     busy_ratio : float, optional
         Mean share of this machine's CPU that worked.
     work : Work, optional
@@ -88,7 +92,7 @@ class Paid:
     mean_s: float
     successes: int
     due: int
-    logged_bytes: float | None = None
+    logged: Quantity
     egress_bytes: float | None = None
     busy_ratio: float | None = None
     work: Work | None = None
@@ -122,7 +126,7 @@ def read_paid(folder: PaidTables, priced: PricedDeployment) -> Paid | None:
         mean_s,
         successes,
         due,
-        _logged(folder.record),
+        logged_bytes(folder.record, LOGGED_IN_DRIVE),
         _egress(folder),
         _busy_ratio(folder.samples(), window.end_us) if isinstance(prices, OwnHardware) else None,
         _work(folder, prices, took, count) if isinstance(prices, PerRequest) else None,
@@ -225,14 +229,6 @@ def _requests(folder: PaidTables) -> Iterator[pd.DataFrame]:
                 "total_us": times["ttfb_us"] + times["after_ttfb_us"],
             }
         )
-
-
-def _logged(record: RunRecord) -> float | None:
-    """Bytes logged in the measured window; None where they are not known to be all."""
-    counted = [log for log in record.logs if "bytes_in_window" in log]
-    if not counted or any(log.get("incomplete") for log in record.logs):
-        return None
-    return float(sum(int(log["bytes_in_window"]) for log in counted))
 
 
 def _egress(folder: RunTables) -> float | None:

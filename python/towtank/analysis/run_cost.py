@@ -14,7 +14,7 @@ from towtank.cost.bill import BillLine, Rates, Share, rates
 from towtank.cost.busy import US
 from towtank.cost.per_request import per_1000
 from towtank.cost.price_list import AnyPriceList
-from towtank.cost.rules import Item, priced, total
+from towtank.cost.rules import CannotPriceError, Item, priced, total
 from towtank.cost.spec import CostSpec
 from towtank.design.plan import Plan
 from towtank.store.run_record import RunRecord
@@ -37,6 +37,8 @@ class RunCost:
         Logs and egress of each request, in the currency of the report; None where they are not known.
     per_s : float or None
         Requests per second that were due, from the start of the load to the end of the measured window.
+    uncounted_s : float
+        For how long in the drive phase nobody counted what is billed; the count before holds until the next.
     """
 
     values: dict[str, Quantity]
@@ -44,6 +46,7 @@ class RunCost:
     billed_s: float | None = None
     bytes_each: float | None = None
     per_s: float | None = None
+    uncounted_s: float = 0.0
 
 
 def cost_values(folders: Sequence[PaidTables], plan: Plan) -> dict[str, dict[str, Quantity]]:
@@ -143,10 +146,7 @@ def _nothing(reason: str) -> RunCost:
 def _billed(paid: Paid, cost: CostSpec, name: str, rate: Rates | None) -> RunCost:
     if rate is None:
         return _nothing(f"no run of {name} sent requests to share its bill out to")
-    items = (
-        Item("invocations", paid.share.invocations, rate.per_invocation, "invocations"),
-        Item("request-seconds", paid.share.request_seconds, rate.per_request_second, "s"),
-    )
+    items = rate.items(paid.share)
     money = Quantity(total(items))
     return RunCost(_values(paid, cost, money, money), items)
 
@@ -156,6 +156,8 @@ def _priced(  # noqa: PLR0917 - as above, with a price list
 ) -> RunCost:  # fmt: skip
     if record.window is None:
         raise ValueError("nothing was driven")
+    if prices.log and paid.logged.value is None:
+        raise CannotPriceError(f"{paid.logged.reason}, and the price list charges for logs")
     found = used(record, record.window, paid, prices, cost.deployments[name], after)
     rate = cost.in_report(1.0, prices.currency)
     drive, whole = (
@@ -165,10 +167,10 @@ def _priced(  # noqa: PLR0917 - as above, with a price list
     values = _values(paid, cost, money, Quantity(total(drive), reason=found.approximation))
     per_s = paid.due / (record.window.end_us / US) if record.window.end_us else None
     if not paid.sent:
-        return RunCost(values, tuple(whole), per_s=per_s)
+        return RunCost(values, tuple(whole), per_s=per_s, uncounted_s=found.uncounted_s)
     of_bytes = total(item for item in drive if item.name in ("logs", "egress"))
     billed_s = None if found.billed_s is None else found.billed_s / paid.sent
-    return RunCost(values, tuple(whole), billed_s, of_bytes / paid.sent, per_s)
+    return RunCost(values, tuple(whole), billed_s, of_bytes / paid.sent, per_s, found.uncounted_s)
 
 
 def _values(paid: Paid, cost: CostSpec, whole: Quantity, drive: Quantity) -> dict[str, Quantity]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
 from towtank.analysis import each, heat, hops, logs, observed, pods, resources, scaling, shifts, timeseries
 from towtank.analysis.distribution import Distribution
@@ -23,7 +22,6 @@ from towtank.analysis.scaling import Demanded, RunScaling
 from towtank.analysis.selection import wanted_variables
 from towtank.analysis.shifts import Steadiness
 from towtank.analysis.summaries import RunData, summarise_run
-from towtank.analysis.supply import supply_of
 from towtank.analysis.tables import step_label
 from towtank.cost.spec import PricedDeployment
 from towtank.design.constant_load import constant_stretches
@@ -151,30 +149,14 @@ def derive(results: Results, folder: RunFolder, plan: Plan, asked: Asked, *, cou
         rises_s=asked.rises_s,
         own=own_values(results, folder, plan),
     )
-    events = folder.events()
-    scaled = _scaled(run, events, asked.demanded)
-    summary = run.summary
-    if asked.demanded is not None and asked.demanded.demand is not None:
-        summary = replace(summary, values={**summary.values, **scaling.values_of(scaled)})
-    said = engine_findings(events)
+    scaled = scaling.of_run(run, asked.demanded)
+    summary = scaling.with_demand(run.summary, scaled, asked.demanded)
+    said = engine_findings(run.events)
     paid = None if asked.priced is None else read_paid(folder, asked.priced)
-    return RunFacts(summary, said, _counted(folder, run, events, asked, scaled) if counts else None, paid)
+    return RunFacts(summary, said, _counted(folder, run, asked, scaled) if counts else None, paid)
 
 
-def _scaled(run: RunData, events: pa.Table, asked: Demanded | None) -> RunScaling | None:
-    """Supply against demand; local processes are looked at only where there is a demand."""
-    record = run.record
-    if asked is None or (asked.demand is None and not run.pods.observed):
-        return None
-    scaled = None if asked.demand is None else asked.demand.scaled
-    supply = supply_of(record, run.pods, events, scaled=scaled)
-    of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
-    return scaling.of_run(supply, record.window, asked, **of_run)
-
-
-def _counted(
-    folder: RunFolder, run: RunData, events: pa.Table, asked: Asked, scaled: RunScaling | None
-) -> CountedFacts:
+def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling | None) -> CountedFacts:
     record = run.record
     of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
     series = timeseries.run_timeseries(run)
@@ -194,9 +176,9 @@ def _counted(
         crowded=tuple(
             crowded(run.requested, run.usage, run_id=record.run_id, treatment=record.treatment_label)
         ),
-        bursts=tuple(logs.bursts(events, **of_run)),
+        bursts=tuple(logs.bursts(run.events, **of_run)),
         hops=hops.of_run(folder, asked.shares),
-        steadiness=shifts.of_run(record, series, events, asked.stretches),
+        steadiness=shifts.of_run(record, series, run.events, asked.stretches),
         scaling=scaled,
     )
 

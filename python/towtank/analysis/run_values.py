@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.own_values import own_values
-from towtank.analysis.scaling import demand_values
+from towtank.analysis.scaling import demanded, of_run, with_demand
 from towtank.analysis.summaries import summarise_run
 from towtank.design import load_shape
 from towtank.design.plan import Plan, Treatment
 from towtank.store import Results
 from towtank.store.run_folder import RunFolder
+from towtank.variables import DEMAND_VARIABLES
 
 
 def run_values(
@@ -35,9 +36,12 @@ def run_values(
         Response variables beyond the standard ones.
     """
     treatment = next((one for one in plan.treatments if one.id == folder.record.treatment_id), None)
-    own = {**own_values(results, folder, plan), **costs.get(folder.run_id, {}), **demand_values(folder, plan)}
+    asked = None if treatment is None else demanded(treatment.spec)
+    own = {**own_values(results, folder, plan), **costs.get(folder.record.run_id, {})}
     rises = () if treatment is None else rises_s(treatment)
-    return summarise_run(folder, wanted=wanted, rises_s=rises, own=own).summary
+    others = [name for name in wanted if name not in DEMAND_VARIABLES]
+    run = summarise_run(folder, wanted=others, rises_s=rises, own=own)
+    return with_demand(run.summary, of_run(run, asked), asked)
 
 
 def rises_s(treatment: Treatment) -> tuple[float, ...]:

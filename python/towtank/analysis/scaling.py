@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -28,15 +28,14 @@ from towtank.analysis.elasticity import (
     elastic_speedup,
 )
 from towtank.analysis.intervals import mean_interval
-from towtank.analysis.model import Quantity
-from towtank.analysis.pods import read_pods
+from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.step_function import StepFunction
+from towtank.analysis.summaries import RunData
 from towtank.analysis.supply import Supply, supply_of
 from towtank.design.capacity_file import Demand
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.model import TreatmentSpec
 from towtank.design.plan import Plan
-from towtank.store.run_folder import RunFolder
 from towtank.store.run_record import Window
 from towtank.variables import DEMAND_VARIABLES
 
@@ -112,7 +111,18 @@ def curve_of(demand: Demand) -> DemandCurve:
     return demand_curve(levels, least=demand.least)
 
 
-def of_run(
+def of_run(run: RunData, asked: Demanded | None) -> RunScaling | None:
+    """Compare supply with demand in a run that was read; local processes are looked at only where there is a demand."""
+    record = run.record
+    if asked is None or (asked.demand is None and not run.pods.observed):
+        return None
+    scaled = None if asked.demand is None else asked.demand.scaled
+    supply = supply_of(record, run.pods, run.events, scaled=scaled)
+    of_it = {"treatment_id": record.treatment_id, "run_id": record.run_id}
+    return compared(supply, record.window, asked, **of_it)
+
+
+def compared(
     supply: Supply, window: Window | None, asked: Demanded | None, *, treatment_id: str, run_id: str
 ) -> RunScaling | None:
     """Compare supply with demand in the measured window of a run; None where neither is known, or nothing was scaled.
@@ -175,17 +185,11 @@ def values_of(found: RunScaling | None) -> dict[str, Quantity]:
     }
 
 
-def demand_values(folder: RunFolder, plan: Plan) -> dict[str, Quantity]:
-    """Read a run only for its `DEMAND_VARIABLES`; nothing where its treatment has no demand."""
-    record = folder.record
-    treatment = next((one for one in plan.treatments if one.id == record.treatment_id), None)
-    if treatment is None or treatment.spec.demand is None:
-        return {}
-    events = folder.events()
-    pods = read_pods(folder.samples(), events, record.telemetry)
-    supply = supply_of(record, pods, events, scaled=treatment.spec.demand.scaled)
-    of_it = {"treatment_id": record.treatment_id, "run_id": record.run_id}
-    return values_of(of_run(supply, record.window, demanded(treatment.spec), **of_it))
+def with_demand(run: RunSummary, found: RunScaling | None, asked: Demanded | None) -> RunSummary:
+    """The summary with its `DEMAND_VARIABLES`; as it is where its treatment has no demand."""
+    if asked is None or asked.demand is None:
+        return run
+    return replace(run, values={**run.values, **values_of(found)})
 
 
 def _not_comparable(spec: TreatmentSpec) -> str:

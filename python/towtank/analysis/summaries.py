@@ -78,6 +78,8 @@ class RunData:
     usage: pd.DataFrame
     """As `usage.run_usage` has it; empty where there are no pods."""
     requested: Requested
+    events: pa.Table
+    """`events.parquet`."""
 
 
 def summarise_run(
@@ -111,7 +113,7 @@ def summarise_run(
     of_faults = FAULT_VARIABLES if record.faults else ()
     declared = own or {}
     names = dict.fromkeys(n for n in (*STANDARD_VARIABLES, *of_faults, *wanted) if n not in declared)
-    counts, totals, observed = _read(folder)
+    counts, totals, observed = _read(folder, with_storage=any(name in OF_STORAGE for name in names))
     samples = observed.samples
     if record.window is None or counts is None or totals is None:
         reason = record.failure or "the run ended before its load was recorded"
@@ -137,8 +139,7 @@ def summarise_run(
     if any(name in OF_PODS for name in names):
         rises_us = [round(rise_s / MICROSECOND_S) for rise_s in rises_s]
         values |= pod_values(observed.pods, record.window, rises_us)
-    if any(name in OF_STORAGE for name in names):
-        values |= storage_values(folder.samples(), record.window)
+    values |= observed.storage
     parts = _Parts(latency, counts, totals, record.window)
     values |= {name: parts.value(name, limit_s=limit_s) for name in names if name not in values}
     values |= {
@@ -176,6 +177,7 @@ def summarise_run(
         observed.pods,
         usage,
         observed.requested,
+        observed.events,
     )
 
 
@@ -238,6 +240,8 @@ class _Observed:
     nodes: pd.DataFrame
     pods: Pods
     requested: Requested
+    storage: Mapping[str, Quantity]
+    events: pa.Table
 
     def usage(self, window: Window) -> pd.DataFrame:
         """By workload and node; only in a cluster is there more to say than of the whole deployment."""
@@ -246,19 +250,22 @@ class _Observed:
         return run_usage(self.samples, self.nodes, self.pods.workloads, window)
 
 
-def _read(folder: RunTables) -> tuple[LatencyCounts | None, Totals | None, _Observed]:
+def _read(folder: RunTables, *, with_storage: bool) -> tuple[LatencyCounts | None, Totals | None, _Observed]:
+    """Read each table once; of the samples only what is needed of them is kept."""
     counts = folder.counts(["latency"])
     latency = LatencyCounts.read(counts) if counts.num_rows else None
     del counts
     # Arrow keeps what it freed for itself; of a table with ten million rows that is as much as the arrays.
     pa.default_memory_pool().release_unused()
     totals = folder.totals()
-    samples = folder.samples()
+    samples, events, window = folder.samples(), folder.events(), folder.record.window
     observed = _Observed(
         deployment_samples(samples),
         node_samples(samples),
-        read_pods(samples, folder.events(), folder.record.telemetry),
-        read_requested(samples, folder.record.window),
+        read_pods(samples, events, folder.record.telemetry),
+        read_requested(samples, window),
+        storage_values(samples, window) if with_storage and window is not None else {},
+        events,
     )
     return latency, Totals.read(totals) if totals.num_rows else None, observed
 
@@ -333,6 +340,7 @@ def _without_load(
         observed.pods,
         pd.DataFrame(),
         observed.requested,
+        observed.events,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from towtank.analysis.counted import NextRun, continued, held_us
 from towtank.analysis.paid import BYTES, CORES, NODES, PENDING, READY, TERMINATING, Paid, Series
+from towtank.analysis.pods import SOURCE
 from towtank.cost.billing import Billing, billing
 from towtank.cost.busy import US
 from towtank.cost.price_list import (
@@ -40,6 +41,8 @@ class Used:
         How busy time was approximated; empty where it was not.
     billed_s : float, optional
         Seconds of instances that are billed, where they are paid by their work.
+    uncounted_s : float
+        For how long in the drive phase nobody counted what is billed; the count before holds until the next.
     """
 
     drive: Usage
@@ -47,6 +50,7 @@ class Used:
     at_least: str = ""
     approximation: str = ""
     billed_s: float | None = None
+    uncounted_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ def used(  # noqa: PLR0917 - a run, its prices, and what came after it
     drive_s, whole_s = window.end_us / US, max(window.end_us, window.drained_us) / US
     at_least = approximation = ""
     seconds: float | None = None
+    uncounted_s = 0.0
     run = _Run(record, window, paid, after)
     match prices:
         case Reserved():
@@ -85,6 +90,7 @@ def used(  # noqa: PLR0917 - a run, its prices, and what came after it
                 drive = replace(drive, node_seconds=nodes.drive_node_seconds)
                 whole = replace(whole, node_seconds=nodes.node_seconds)
                 at_least = "" if nodes.is_back else _STAYED.format("nodes")
+                uncounted_s = run.uncounted_s() if instance.nodes is None else 0.0
         case OwnHardware():
             drive, whole = (
                 Usage(length_s, machine_seconds=instance.machines * length_s, busy_ratio=paid.busy_ratio)
@@ -92,15 +98,16 @@ def used(  # noqa: PLR0917 - a run, its prices, and what came after it
             )
         case PodRequests() | PerInstance():
             drive, whole, at_least = run.pods(prices, instance)
+            uncounted_s = run.uncounted_s()
         case PerRequest():
             seconds = None if paid.work is None else paid.work.seconds
             approximation = "" if paid.work is None else paid.work.approximation
             drive = whole = _sized(Usage(drive_s, requests=paid.sent), instance.vcpu, instance, seconds)
     drive, whole = (
-        replace(usage, logged_bytes=paid.logged_bytes, egress_bytes=paid.egress_bytes)
+        replace(usage, logged_bytes=paid.logged.value, egress_bytes=paid.egress_bytes)
         for usage in (drive, whole)
     )
-    return Used(drive, whole, at_least, approximation, seconds)
+    return Used(drive, whole, at_least, approximation, seconds, uncounted_s)
 
 
 _STAYED = (
@@ -157,6 +164,13 @@ class _Run:
         return billing(
             series.t_us.tolist(), series.values.tolist(), drive_end_us=window.end_us, holds_us=holds_us
         )  # fmt: skip
+
+    def uncounted_s(self) -> float:
+        """How long the gaps of the count are together in the drive phase; gaps of a source do not overlap."""
+        gaps = [gap for gap in self.record.telemetry.get("gaps", ()) if gap.get("source") == SOURCE]
+        end_us = self.window.end_us
+        spans = [(max(0, int(gap["from_us"])), min(int(gap["to_us"]), end_us)) for gap in gaps]
+        return sum(max(0, until - since) for since, until in spans) / US
 
     def _series(self, metric: str, *, any_deployment: bool = False) -> Series:
         mine = self.paid.counts.get(metric) or Series()

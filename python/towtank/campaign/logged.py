@@ -12,7 +12,7 @@ from typing import Any
 
 from towtank.clock import RunClock
 from towtank.store.log_lines import TimedLog
-from towtank.store.run_record import Window
+from towtank.store.run_record import LOGGED_IN_DRIVE, LOGGED_IN_WINDOW, Window
 from towtank.telemetry.base import Event, Sample
 from towtank.units import format_bytes, format_number
 
@@ -66,16 +66,21 @@ def incomplete_logs(logs: Sequence[Mapping[str, Any]], end_us: int) -> list[Even
 def with_window(
     facts: Sequence[Mapping[str, Any]], logs: Sequence[TimedLog], clock: RunClock, window: Window
 ) -> list[dict[str, Any]]:
-    """Facts of logs, with the bytes that were written in the measured window where that is known.
+    """Facts of logs, with the bytes written in the measured window, and with those since the load began.
 
+    A log whose times are not known has neither.
     Instants of output are known to 50 ms, and to the uncertainty of the clock that they come from.
     """
-    start_ns, end_ns = (clock.zero_ns + us * 1000 for us in (window.start_us, window.end_us))
+    begin_ns, start_ns, end_ns = (clock.zero_ns + us * 1000 for us in (0, window.start_us, window.end_us))
     timed = {log.path.name: log for log in logs}
     found = []
     for one in facts:
         log = timed.get(str(one["file"]))
-        more = {} if log is None else {"bytes_in_window": log.bytes_at(end_ns) - log.bytes_at(start_ns)}
+        more: dict[str, int] = {}
+        if log is not None:
+            by_end = log.bytes_at(end_ns)
+            more[LOGGED_IN_WINDOW] = by_end - log.bytes_at(start_ns)
+            more[LOGGED_IN_DRIVE] = by_end - log.bytes_at(begin_ns)
         found.append({**one, **more})
     return found
 

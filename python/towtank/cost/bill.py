@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from towtank.cost.rules import Item
+
 By = Literal["invocations", "request-seconds"]
 
 
@@ -45,9 +47,12 @@ class Rates:
     per_invocation: float
     per_request_second: float
 
-    def cost(self, share: Share) -> float:
+    def items(self, share: Share) -> tuple[Item, Item]:
         """Part of the bill that belongs to a run."""
-        return share.invocations * self.per_invocation + share.request_seconds * self.per_request_second
+        return (
+            Item("invocations", share.invocations, self.per_invocation, "invocations"),
+            Item("request-seconds", share.request_seconds, self.per_request_second, "s"),
+        )
 
 
 def rates(bill: Iterable[BillLine], runs: Sequence[Share]) -> Rates:

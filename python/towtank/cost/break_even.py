@@ -8,8 +8,9 @@ works: it waits for another request before it goes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -67,6 +68,30 @@ class Crossing:
     per_s: float
     low: float | None
     high: float | None
+
+
+@dataclass(frozen=True)
+class Always:
+    """Two deployments that never change places.
+
+    Parameters
+    ----------
+    cheaper, dearer : str
+        Names of the deployments.
+    differs : {"always", "sometimes", "never"}
+        Where they cost differently: at every load, at some of them (at others they cost the same), at none.
+    least_per_s, most_per_s : float
+        Loads that were looked at.
+    is_sure : bool
+        They do not change places at the ends of the intervals of what was measured either.
+    """
+
+    cheaper: str
+    dearer: str
+    differs: Literal["always", "sometimes", "never"]
+    least_per_s: float
+    most_per_s: float
+    is_sure: bool
 
 
 @dataclass(frozen=True)
@@ -268,23 +293,51 @@ def _changes(  # noqa: PLR0917 - two curves, their lines and two bounds
     a: Callable[[float], float], b: Callable[[float], float], one: Line, other: Line, least: float, most: float
 ) -> list[tuple[float, bool]]:  # fmt: skip
     """Loads at which the sign of a − b changes, and whether `a` was the cheaper one below."""
-    steps = [s for s in (*one.steps, *other.steps) if least < s < most]
-    beside = [s * factor for s in steps for factor in (1 - BESIDE, 1.0, 1 + BESIDE)]
-    loads = np.unique([*np.geomspace(least, most, GRID_POINTS), *beside])
     found: list[tuple[float, bool]] = []
     before: tuple[float, float] | None = None  # the last load at which one was cheaper, and by how much
 
     def gap(per_s: float) -> float:
         return a(per_s) - b(per_s)
 
-    for load in loads:
-        here = gap(float(load))
+    for load in _loads(one, other, least, most):
+        here = gap(load)
         if here == 0:
             continue
         if before is not None and (here > 0) != (before[1] > 0):
-            found.append((float(brentq(gap, before[0], float(load))), before[1] < 0))
-        before = (float(load), here)
+            found.append((float(brentq(gap, before[0], load)), before[1] < 0))
+        before = (load, here)
     return found
+
+
+def _loads(one: Line, other: Line, least: float, most: float) -> list[float]:
+    """Loads at which two lines are compared, ascending: a grid, and both sides of every step."""
+    steps = [s for s in (*one.steps, *other.steps) if least < s < most]
+    beside = [s * factor for s in steps for factor in (1 - BESIDE, 1.0, 1 + BESIDE)]
+    loads: list[float] = np.unique([*np.geomspace(least, most, GRID_POINTS), *beside]).tolist()
+    return loads
+
+
+def always(one: Line, other: Line, *, least_per_s: float, most_per_s: float) -> Always | None:
+    """Say which of two lines is the cheaper one wherever they differ; None where they change places.
+
+    Parameters
+    ----------
+    one, other : Line
+    least_per_s, most_per_s : float
+        Loads that are of interest; > 0.
+    """
+    loads = _loads(one, other, least_per_s, most_per_s)
+    gaps = [one.cost(load) - other.cost(load) for load in loads]
+    if min(gaps) < 0 < max(gaps):
+        return None
+    cheaper, dearer = (one, other) if min(gaps) < 0 else (other, one)
+    if not any(gaps):
+        cheaper, dearer = one, other
+    differs: Literal["always", "sometimes", "never"] = (
+        "always" if all(gaps) else "sometimes" if any(gaps) else "never"
+    )
+    is_sure = all(cheaper.high(load) <= dearer.low(load) for load in loads)
+    return Always(cheaper.name, dearer.name, differs, least_per_s, most_per_s, is_sure)
 
 
 def _nearest(per_s: float, others: Sequence[float]) -> float | None:
@@ -310,6 +363,22 @@ def sentence(crossing: Crossing, since_per_s: float | None = None) -> str:
     return f"{below} is cheaper than {above} from {since} to {load} requests a day{interval}"
 
 
+def always_in_words(found: Always) -> str:
+    """Say that two deployments never change places: ``a is cheaper than b at every load``."""
+    least, most = a_day(found.least_per_s), a_day(found.most_per_s)
+    cheap, dear = found.cheaper, found.dearer
+    unsure = "" if found.is_sure else "; at the ends of what was measured they may change places"
+    match found.differs:
+        case "always":
+            return (
+                f"{cheap} is cheaper than {dear} at every load from {least} to {most} requests a day{unsure}"
+            )
+        case "sometimes":
+            return f"{cheap} is cheaper than {dear} or costs the same, from {least} to {most} requests a day{unsure}"
+        case "never":
+            return f"{cheap} and {dear} cost the same at every load from {least} to {most} requests a day{unsure}"
+
+
 def a_day(per_s: float) -> str:
     """Write requests per second as those of a day: ``2.2 M``."""
     count = per_s * DAY_S
@@ -317,8 +386,3 @@ def a_day(per_s: float) -> str:
         if count >= size:
             return f"{count / size:.3g}{word}"
     return f"{count:.3g}"
-
-
-def cheapest(lines: Iterable[Line], per_s: float) -> str:
-    """Name of the deployment that costs least at a load; the first of equals."""
-    return min(lines, key=lambda line: line.cost(per_s)).name

@@ -6,6 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+LOGGED_IN_WINDOW, LOGGED_IN_DRIVE = "bytes_in_window", "bytes_in_drive"
+"""Facts of a log in `run.json`: bytes written in the measured window, and from the start of the load to its end."""
 SCHEMA_VERSION = 1
 """Of the whole run folder; a folder with a higher one is refused (NewerVersionError)."""
 

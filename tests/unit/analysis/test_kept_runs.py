@@ -20,7 +20,7 @@ from towtank.analysis.distribution import Distribution, Pool, merge
 from towtank.analysis.elasticity import Adaptation, Elasticity
 from towtank.analysis.hops import RunHops, Sums
 from towtank.analysis.kept_runs import kept_runs
-from towtank.analysis.model import RunSummary
+from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.paid import Paid, Series, Work
 from towtank.analysis.pods import Pods
 from towtank.analysis.run_facts import CountedFacts, RunFacts
@@ -197,7 +197,9 @@ def test_pods_and_hops_come_back_as_they_were(tmp_path):
 
 def test_what_is_paid_for_comes_back_as_it_was(tmp_path):
     series = Series(np.array([-5, 7]), np.array([2.0, 3.0]))
-    paid = Paid(3, 0.1, 2, 4, None, 17.0, None, Work(1.5, "about"), {"nodes": series}, Series())
+    paid = Paid(
+        3, 0.1, 2, 4, Quantity(None, reason="r"), 17.0, None, Work(1.5, "about"), {"nodes": series}, Series()
+    )
     kept = dataclasses.replace(facts(), paid=paid)
     pack(kept, tmp_path / "one")
     assert_same(unpack(tmp_path / "one", RunFacts), kept)

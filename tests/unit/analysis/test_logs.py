@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support.run_tables import FakeRun, Req
-from towtank.analysis.logs import VARIABLES, bursts, logged_values
+from towtank.analysis.logs import VARIABLES, bursts, logged_bytes, logged_values
 from towtank.analysis.summaries import summarise_run
 
 S = 1_000_000
@@ -21,8 +21,26 @@ def log(number, **more):
 
 
 def test_what_was_logged_in_the_window_of_three_seconds():
-    found = logged_values(record(log(600), log(300), {"instance": "old", "file": "old.log"}), 2)
+    silent = {"instance": "quiet", "file": "quiet.log", "bytes_written": 0}
+    found = logged_values(record(log(600), log(300), silent), 2)
     assert [found[name].value for name in VARIABLES] == [900, pytest.approx(300), 450]
+
+
+def test_a_log_of_unknown_times_is_not_left_out_of_the_sum():
+    untimed = {"instance": "old", "file": "old.log", "bytes_written": 70}
+    found = logged_values(record(log(600), untimed), 2)
+    assert {found[name].value for name in VARIABLES} == {None}
+    assert found["bytes_logged"].reason.startswith("the log of old has no times")
+
+
+def test_the_whole_load_has_more_than_the_window():
+    both = record(log(600, bytes_in_drive=800), log(0, bytes_in_drive=50))
+    assert (logged_bytes(both, "bytes_in_window").value, logged_bytes(both, "bytes_in_drive").value) == (
+        600,
+        850,
+    )
+    older = logged_bytes(record(log(600, bytes_in_drive=800), log(300)), "bytes_in_drive")
+    assert (older.value, "older Towtank" in older.reason) == (None, True)
 
 
 def test_nothing_is_zero_but_unknown_is_not():

@@ -2,13 +2,16 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from support.plans import make_plan
+from support.run_tables import FakeRun, ReadOnce, Req
 from towtank.analysis.pods import Pods
-from towtank.analysis.scaling import COLUMNS, demanded, means, of_run, speedups, table, values_of
+from towtank.analysis.run_values import run_values
+from towtank.analysis.scaling import COLUMNS, compared, demanded, means, speedups, table, values_of
 from towtank.analysis.supply import Supply, of_pods
 from towtank.design.capacity_file import Demand
 from towtank.design.model import OpenLoad
@@ -43,7 +46,7 @@ def late(t):
 
 
 def judged(of=late, spec_=None, window=WINDOW, gaps=()):
-    return of_run(
+    return compared(
         of_pods(pods(of, gaps), 60),
         window,
         demanded(spec_ or spec()),
@@ -120,15 +123,15 @@ def test_the_reason_of_a_mean_is_that_of_the_runs_without_a_value():
 def test_counts_that_end_within_the_window_are_no_supply_of_all_of_it():
     supply = of_pods(pods(late, ((20_000_000, 63_000_000),), last=20), 60)
     assert math.isnan(supply.steps.at(40))
-    found = of_run(supply, WINDOW, demanded(spec()), treatment_id="gke", run_id="b01-gke-a1")
+    found = compared(supply, WINDOW, demanded(spec()), treatment_id="gke", run_id="b01-gke-a1")
     assert found.judged.reason == "there is a gap in the observation of pods"
     assert of_pods(pods(late, ((60_000_000, 63_000_000),)), 60).steps.at(59.5) == 1
 
 
 def test_without_supply_there_is_nothing_but_the_reason_where_a_demand_is_known():
     nothing, of_it = Supply(None, "pods were not observed"), {"treatment_id": "a", "run_id": "b"}
-    assert of_run(nothing, WINDOW, demanded(spec(calibrated=False)), **of_it) is None
-    found = of_run(nothing, WINDOW, demanded(spec()), **of_it)
+    assert compared(nothing, WINDOW, demanded(spec(calibrated=False)), **of_it) is None
+    found = compared(nothing, WINDOW, demanded(spec()), **of_it)
     assert values_of(found)["timeshare_under"].reason == "pods were not observed"
 
 
@@ -156,3 +159,16 @@ def test_means_have_intervals_and_speedup_is_of_the_means():
         "gke is never too many"
     )
     assert "too many" in row["reason"]
+
+
+def test_a_run_is_read_once_for_its_demand_and_all_else():
+    """Of 60 s the load asks for two pods from 20 s to 40 s; only one is ever there."""
+    counted = [(t * 1_000_000, "kubernetes", "", "replicas_ready", 1.0) for t in range(61)]
+    run = ReadOnce(FakeRun([Req(1_000_000, 1000)], samples_rows=counted, window=WINDOW))
+    treatment = SimpleNamespace(id="one", spec=spec())
+    plan = SimpleNamespace(experiment=SimpleNamespace(answer=None), treatments=(treatment,))
+    wanted = ("timeshare_under", "requests", "storage_read_bytes_per_s")
+    values = run_values(None, run, plan, {}, wanted=wanted).values
+    assert values["timeshare_under"].value == pytest.approx(20 / 60)
+    assert values["requests"].value == 1
+    assert run.read == {"samples": 1, "events": 1, "totals": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.run_tables import FakeRun, Req
+from support.run_tables import FakeRun, ReadOnce, Req
 from towtank.analysis.storage import VARIABLES
 from towtank.analysis.summaries import summarise_run
 
@@ -58,3 +58,11 @@ def test_pods_disks_and_mounts_of_nodes_are_added_and_a_shared_counter_counts_on
 def test_without_a_source_the_reason_says_which_there_are():
     reason = values([])[READ].reason
     assert all(f"`{source}`" in reason for source in ("process", "kubelet", "agent"))
+
+
+def test_samples_are_read_once_whoever_asks():
+    run = ReadOnce(
+        FakeRun(REQUESTS, samples_rows=series("process", "a", "disk_read_bytes_per_s", (0, 0), (5, 10)))
+    )
+    assert summarise_run(run, wanted=VARIABLES).summary.values[READ].value == pytest.approx(10)
+    assert run.read == {"samples": 1, "events": 1, "totals": 1}

@@ -84,15 +84,16 @@ def test_masking_leaves_lines_where_they_are(tmp_path, monkeypatch):
     assert path.read_text() == "one\n***\n\n\nfive\n"
 
 
-def test_bytes_of_the_measured_window_are_a_fact_of_a_log(tmp_path):
-    """Of six seconds with 100 bytes each the window has the third to the fifth; hooks have no times."""
+def test_bytes_of_the_window_and_of_the_whole_load_are_facts_of_a_log(tmp_path):
+    """Of six seconds with 100 bytes each the window has the third to the fifth, the load all five before its end."""
     log = tmp_path / "web-1.app.log"
     log.write_text("")
-    note(log, *((ZERO + second * S + S // 2, (second + 1) * 100, second) for second in range(6)))
-    facts = [{"instance": "web-1.app", "file": log.name}, {"instance": "x", "file": "prepare.log"}]
+    times = ((ZERO + second * S + S // 2, (second + 2) * 100, second + 1) for second in range(6))
+    note(log, (ZERO - S, 100, 0), *times)
+    facts = [{"instance": "web-1.app", "file": log.name}, {"instance": "x", "file": "untimed.log"}]
     window = Window(start_us=2_000_000, end_us=5_000_000, drained_us=5_000_000)
     first, second = with_window(facts, timed_logs(tmp_path), RunClock(ZERO), window)
-    assert first == {**facts[0], "bytes_in_window": 300}
+    assert first == {**facts[0], "bytes_in_window": 300, "bytes_in_drive": 500}
     assert second == facts[1]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from towtank.cost.break_even import (
+    Always,
     Crossing,
     Line,
     Measured,
-    cheapest,
+    always,
+    always_in_words,
     crossings,
     pay_per_use,
     sentence,
@@ -98,7 +101,35 @@ def test_lines_that_never_meet_have_no_crossing():
     dear = Line("dear", lambda _: 9.0, lambda _: 9.0, lambda _: 9.0)
     cheap = Line("cheap", lambda _: 2.0, lambda _: 2.0, lambda _: 2.0)
     assert crossings(dear, cheap, least_per_s=0.1, most_per_s=10) == []
-    assert cheapest([dear, cheap], 1) == "cheap"
+    found = always(dear, cheap, least_per_s=1 / DAY_S, most_per_s=1e9 / DAY_S)
+    assert found == Always("cheap", "dear", "always", 1 / DAY_S, 1e9 / DAY_S, is_sure=True)
+    assert always_in_words(found) == "cheap is cheaper than dear at every load from 1 to 1 G requests a day"
+
+
+def test_a_pair_without_a_crossing_is_only_as_sure_as_what_was_measured():
+    dear = Line("dear", lambda _: 9.0, lambda _: 1.0, lambda _: 12.0)
+    cheap = Line("cheap", lambda _: 2.0, lambda _: 2.0, lambda _: 2.0)
+    said = always_in_words(always(cheap, dear, least_per_s=1, most_per_s=10))
+    assert said.startswith("cheap is cheaper than dear at every load")
+    assert said.endswith("; at the ends of what was measured they may change places")
+
+
+def test_lines_that_are_level_somewhere_or_everywhere_are_not_said_to_differ():
+    # the same nodes, but one carries 120 where the other carries 100: they differ between 100 and 120 alone
+    better = replace(
+        NODES, cost=lambda x: 3.0 if x <= 120 else 4.0, low=lambda x: 3.0, high=lambda x: 3.0, name="better"
+    )
+    ends = {"least_per_s": 1, "most_per_s": 200}
+    assert "or costs the same" in always_in_words(always(NODES, better, **ends))
+    assert always(NODES, better, **ends).cheaper == "better"
+    same = always(NODES, replace(NODES, name="twin"), **ends)
+    assert (same.cheaper, same.dearer, same.differs) == ("nodes", "twin", "never")
+    assert "nodes and twin cost the same at every load" in always_in_words(same)
+
+
+def test_a_pair_that_changes_places_has_no_cheaper_one():
+    use = per_use(3 / (50 * MONTH_S))
+    assert always(use, NODES, least_per_s=0.01, most_per_s=90) is None
 
 
 def there(**changes):

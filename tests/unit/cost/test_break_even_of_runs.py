@@ -101,7 +101,14 @@ def test_a_pair_that_changes_places_again_is_said_from_where_to_where():
 
 
 def test_treatments_that_differ_in_more_are_not_compared():
-    assert found(levels={"nodes": {"cpu": 1}, "use": {"cpu": 2}}, **PAID).crossings == ()
+    apart = found(levels={"nodes": {"cpu": 1}, "use": {"cpu": 2}}, **PAID)
+    assert (apart.crossings, apart.always, apart.sentences) == ((), (), ())
+
+
+def test_a_pair_that_never_changes_places_is_said():
+    every = found(a=PAID["nodes"], b=PAID["nodes"].model_copy(update={"carries": 1e6}))
+    assert every.crossings == ()
+    assert every.sentences == ("b is cheaper than a or costs the same, from 1 to 1 G requests a day",)
 
 
 def test_bytes_that_are_charged_and_not_known_leave_no_line():

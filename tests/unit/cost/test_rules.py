@@ -49,7 +49,7 @@ def test_cost_for_a_thousand_requests():
 
 def test_a_bill_shared_out():
     run = Share(325_239, 25.94e-3)
-    assert Rates(2.568e-5, 9.122e-4).cost(run) == pytest.approx(16.05, abs=5e-3)
+    assert total(Rates(2.568e-5, 9.122e-4).items(run)) == pytest.approx(16.05, abs=5e-3)
 
 
 def test_shares_of_a_bill_add_up_to_it():
@@ -61,7 +61,7 @@ def test_shares_of_a_bill_add_up_to_it():
     found = rates(bill, runs)
     # 1000 s of requests for 10, 4000 invocations for 2
     assert (found.per_request_second, found.per_invocation) == (pytest.approx(0.01), pytest.approx(0.0005))
-    assert sum(found.cost(run) for run in runs) == pytest.approx(12.0)
+    assert sum(total(found.items(run)) for run in runs) == pytest.approx(12.0)
 
 
 def test_a_bill_that_no_run_can_take_is_refused():

@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from tests.support.run_tables import FakeRun, Req
 
+from towtank.analysis.cost_findings import uncounted_findings
 from towtank.analysis.paid import read_paid
 from towtank.analysis.run_cost import run_costs
 from towtank.cost.bill import BillLine
@@ -312,11 +313,47 @@ def test_the_items_of_a_bill_add_up():
 
 def test_bytes_are_items():
     dear = Reserved(**{**WHO, "log": "1/kB", "egress": "1/kB"}, model="reserved", node="free", fee="free")
-    run = folder(TEN, logs=[{"instance": "a", "bytes_in_window": 500}])
-    assert cost_values(run, plan(prices=dear, nodes=1))["cost"].value == pytest.approx(0.5 + 1.0)
-    said = cost_values(folder(TEN), plan(prices=dear, nodes=1))["cost"]
-    assert said.value is None
-    assert "bytes logged were not counted" in said.reason
+    run = folder(TEN, logs=[{"instance": "a", "bytes_in_window": 500, "bytes_in_drive": 600}])
+    found = all_costs([run], plan(prices=dear, nodes=1))[0]
+    assert found.values["cost"].value == found.values["cost_drive"].value == pytest.approx(0.6 + 1.0)
+    # all ten requests, those three of the warm-up too, logged 600 bytes and answered with 1000
+    assert found.bytes_each == pytest.approx((0.6 + 1.0) / 10)
+
+
+def test_what_is_charged_and_was_not_counted_is_said():
+    dear = Reserved(**{**WHO, "log": "1/kB"}, model="reserved", node="free", fee="free")
+    untimed = {"instance": "b", "bytes_written": 9}
+    for logs, why in (
+        ([], "no output of the deployment was followed"),
+        (
+            [{"instance": "a", "bytes_in_window": 5, "bytes_in_drive": 6}, untimed],
+            "the log of b has no times",
+        ),
+    ):
+        said = cost_values(folder(TEN, logs=logs), plan(prices=dear, nodes=1))["cost"]
+        assert said.value is None
+        assert said.reason.startswith(f"app: {why}")
+        assert said.reason.endswith("and the price list charges for logs")
+
+
+def test_gaps_of_the_count_are_bridged_and_said():
+    """From 1 s to 3 s nobody counted: two nodes are billed throughout, and what came in between is not known."""
+    gaps = [("kubernetes", S, 3 * S), ("kubernetes", 3_500_000, 6 * S), ("host", 0, 4 * S)]
+    telemetry = {
+        "gaps": [{"source": s, "from_us": a, "to_us": b, "reason": ""} for s, a, b in gaps],
+        "gap_count": 3,
+    }
+    run = folder(TEN, samples_rows=nodes((0, 2.0), (S, 2.0), (3 * S, 2.0), (4 * S, 2.0)))
+    run.record = run.record.model_copy(update={"telemetry": telemetry})
+    found = all_costs([run], plan(prices=NODES))[0]
+    assert found.values["cost"].value == pytest.approx(8.4)
+    assert found.uncounted_s == pytest.approx(2.5)
+    assert all_costs([run], plan(prices=NODES, nodes=2))[0].uncounted_s == 0, "nobody had to count"
+    (finding,) = uncounted_findings({"one": [found]}, {"one": [SimpleNamespace(run_id="r1")]})
+    assert (finding.name, finding.severity, finding.runs) == ("cost_uncounted", "warning", ("r1",))
+    assert "up to 2.5 s of the drive phase (1 run)" in finding.message
+    whole = folder(TEN, samples_rows=nodes((0, 2.0), (4 * S, 2.0)))
+    assert not list(uncounted_findings({"one": all_costs([whole], plan(prices=NODES))}, {"one": [None]}))
 
 
 def test_errors_are_not_divided_by_where_successes_count():

@@ -16,7 +16,7 @@ from towtank.analysis.cost_findings import cost_findings
 from towtank.analysis.cost_items import cost_items
 from towtank.analysis.model import Estimate, Quantity
 from towtank.analysis.run_cost import RunCost
-from towtank.cost.break_even import Crossing, Measured, a_day, crossings, pay_per_use, staircase
+from towtank.cost.break_even import Always, Crossing, Measured, a_day, crossings, pay_per_use, staircase
 from towtank.cost.money import DAY_S
 from towtank.cost.price_list import FreePerMonth
 from towtank.cost.rules import Item
@@ -25,6 +25,7 @@ from towtank.report.figures import svg
 from towtank.report.naming import Names
 from towtank.report.tables import cost_items as cost_items_table
 from towtank.report.tables.cost import break_even, costs
+from towtank.report.values import NOTHING
 
 
 def treatment(name, cost, per_1000, *, above=False, reason=""):
@@ -130,7 +131,16 @@ def test_crossings_are_rows_and_words():
     assert "No line of own: no `carries`." in found.remark
 
 
-def test_without_crossings_there_is_no_table():
+def test_a_pair_without_a_crossing_has_a_row_and_words():
+    level = BreakEven(always=(Always("run", "gke", "always", 1 / DAY_S, 1e9 / DAY_S, is_sure=True),))
+    found = break_even(SimpleNamespace(break_even=level))
+    (row,) = found.rows
+    assert [cell.text for cell in row] == ["run", "gke", NOTHING]
+    assert row[2].note == "run is cheaper than gke at every load from 1 to 1 G requests a day"
+    assert found.remark.startswith(row[2].note)
+
+
+def test_without_a_pair_there_is_no_table():
     assert break_even(SimpleNamespace(break_even=None)) is None
     assert break_even(SimpleNamespace(break_even=BreakEven())) is None
 

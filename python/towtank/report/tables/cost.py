@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from towtank.analysis.cost_items import CostItem
 from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
-from towtank.cost.break_even import Crossing, a_day
+from towtank.cost.break_even import Crossing, a_day, always_in_words
 from towtank.cost.per_request import THOUSAND, parity
 from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
@@ -97,9 +97,9 @@ def _no_share(item: CostItem, analysis: ExperimentAnalysis) -> Cell:
 
 
 def break_even(analysis: ExperimentAnalysis) -> Table | None:
-    """One row per crossing of two deployments' monthly costs; None where there is none to be shown."""
+    """One row per crossing of two deployments' monthly costs, and per pair without one; None without a pair."""
     found = analysis.break_even
-    if found is None or not found.crossings:
+    if found is None or not (found.crossings or found.always):
         return None
     rows = tuple(
         (
@@ -110,6 +110,9 @@ def break_even(analysis: ExperimentAnalysis) -> Table | None:
             ),
         )
         for one in found.crossings
+    ) + tuple(
+        (Cell(clean(one.cheaper)), Cell(clean(one.dearer)), nothing(always_in_words(one)))
+        for one in found.always
     )
     columns = (
         Column("Cheaper below"),
