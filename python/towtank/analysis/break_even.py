@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -39,7 +40,7 @@ from towtank.cost.price_list import (
 )
 from towtank.cost.rules import CannotPriceError
 from towtank.cost.spec import CostSpec, PricedDeployment
-from towtank.design.plan import Plan
+from towtank.design.plan import Plan, Treatment
 from towtank.variables import own_variable
 
 LEAST_PER_S = 1 / DAY_S
@@ -116,9 +117,7 @@ def break_even(plan: Plan, runs: Mapping[str, Sequence[RunCost]], *, confidence:
     for treatment in plan.treatments:
         others = {k: v for k, v in treatment.levels.items() if k != "deployment"}
         try:
-            line = _line(
-                cost, treatment.spec.deployment_name, treatment.label, runs.get(treatment.id, ()), confidence
-            )
+            line = _line(cost, treatment, runs.get(treatment.id, ()), confidence)
         except CannotPriceError as error:
             unknown[treatment.label] = str(error)
         else:
@@ -177,15 +176,15 @@ def _curves(
     return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
 
 
-def _line(cost: CostSpec, deployment: str, label: str, runs: Sequence[RunCost], confidence: float) -> Line:
-    one = cost.deployments.get(deployment)
+def _line(cost: CostSpec, treatment: Treatment, runs: Sequence[RunCost], confidence: float) -> Line:
+    one = cost.deployments.get(treatment.spec.deployment_name)
     if one is None or one.prices is None:
         raise CannotPriceError(
             "it has no price list" if one is None else "a bill does not say what other loads cost"
         )
     prices = one.prices
     rate = cost.in_report(1.0, prices.currency)
-    return _at_rate(_priced_line(prices, one, label, runs, rate, confidence), rate)
+    return _at_rate(_priced_line(prices, one, treatment, runs, rate, confidence), rate)
 
 
 def _at_rate(line: Line, rate: float) -> Line:
@@ -199,8 +198,10 @@ def _at_rate(line: Line, rate: float) -> Line:
 
 
 def _priced_line(  # noqa: PLR0917 - all that a line is made of
-    prices: AnyPriceList, one: PricedDeployment, label: str, runs: Sequence[RunCost], rate: float, confidence: float
+    prices: AnyPriceList, one: PricedDeployment, treatment: Treatment, runs: Sequence[RunCost], rate: float,
+    confidence: float,
 ) -> Line:  # fmt: skip
+    label = treatment.label
     each = _mean_bytes(prices, runs) / rate
     vcpu, gib = one.vcpu or 0.0, (one.memory or 0) / GIB
     if isinstance(prices, PerRequest):
@@ -208,11 +209,7 @@ def _priced_line(  # noqa: PLR0917 - all that a line is made of
             label, vcpu_price=prices.vcpu, gib_price=prices.memory, request_price=prices.request, vcpu=vcpu, gib=gib,
             billed_s=_billed(runs, confidence), free=prices.free_per_month, per_request=each,
         )  # fmt: skip
-    if one.carries is None:
-        raise CannotPriceError(
-            "how many requests per second one carries is not known: write `carries` in `cost`"
-        )
-    capacity = Measured(one.carries, one.carries, one.fails) if one.fails else Measured(one.carries)
+    capacity = _capacity(one, treatment.levels)
     match prices:
         case Reserved():
             return staircase(
@@ -240,6 +237,22 @@ def _priced_line(  # noqa: PLR0917 - all that a line is made of
                 label, vcpu_price=prices.vcpu, gib_price=prices.memory, vcpu=vcpu, gib=gib, capacity=capacity,
                 idle_s=one.idle or 0.0, least=0, most_per_s=MOST_PER_S, free=prices.free_per_month, per_request=each,
             )  # fmt: skip
+
+
+def _capacity(one: PricedDeployment, levels: Mapping[str, object]) -> Measured:
+    """Requests per second that one instance carries: as the file says it, or as a search found it.
+
+    A search that refuted no load leaves its upper end open.
+    """
+    if one.carries is not None:
+        return Measured(one.carries, one.carries, one.fails) if one.fails else Measured(one.carries)
+    fitting = one.carried_at(levels)
+    if len(fitting) != 1:
+        raise CannotPriceError(
+            "how many requests per second one carries is not known: write `carries` or `capacity` in `cost`"
+        )
+    (found,) = fitting
+    return Measured(found.holds, found.holds, math.inf if found.fails is None else found.fails)
 
 
 def _pod(prices: PodRequests, one: PricedDeployment) -> float:

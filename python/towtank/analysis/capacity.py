@@ -11,7 +11,10 @@ from towtank.analysis.model import RunSummary
 from towtank.analysis.slo import holds
 from towtank.analysis.summaries import RunTables, summarise_run
 from towtank.design.capacity_file import FILE_NAME, UNITS, Capacity, read_capacities
+from towtank.design.foreign import ForeignWorkload
+from towtank.design.journey_shape import steps_per_iteration
 from towtank.design.laddered import load_words
+from towtank.design.model import Workload
 from towtank.design.plan import Treatment
 from towtank.errors import ResultsError
 from towtank.variables import variable
@@ -120,6 +123,7 @@ def capacity_of(base: Treatment, rungs: Sequence[float], line: LoadLine, rules: 
             "end": line.end,
             "holds": load(line.holds),
             "fails": load(line.fails),
+            "requests": _requests_of_arrival(base.spec.workload),
             "undecided": tuple(rungs[rung] for rung in line.undecided),
             "why": dict(line.why),
             "against": tuple((rungs[rung], held, runs) for rung, held, runs in line.against),
@@ -131,6 +135,13 @@ def capacity_of(base: Treatment, rungs: Sequence[float], line: LoadLine, rules: 
             "slo": dict(base.spec.slo),
         }
     )
+
+
+def _requests_of_arrival(workload: Workload | ForeignWorkload) -> float | None:
+    """Expected requests of an arrival; None of users, and of a journey that another tool has."""
+    if isinstance(workload, ForeignWorkload) or workload.load.model != "open":
+        return None
+    return steps_per_iteration(workload.journey, 1.0)[1] or None
 
 
 def searched_in(folder: Path) -> tuple[Capacity, ...]:

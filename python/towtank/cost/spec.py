@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from towtank.cost.bill import BillLine
 from towtank.cost.money import Conversion, Currency, converted
 from towtank.cost.price_list import AnyPriceList, IsoDate, PerRequest
-from towtank.fields import Cores, Duration, Model, Number, Rate, Size, Slug, Whole
+from towtank.fields import Cores, Duration, Model, Number, Rate, Scalar, Size, Slug, Whole
 
 
 class Instance(Model):
@@ -39,6 +40,16 @@ class Instance(Model):
     )
 
 
+class Carried(Model):
+    """What one instance carries, as a search for capacities found it, at some levels of factors."""
+
+    label: str = Field(description="of the capacity")
+    levels: dict[str, Scalar] = Field({}, description="factor → level of the search, without the deployment")
+    holds: float = Field(gt=0, description="highest requests per second that were confirmed")
+    fails: float | None = Field(None, description="lowest above it that were refuted; none: nobody knows")
+    slo: dict[str, float] = Field({}, description="objectives of the search")
+
+
 class ConversionFile(Model):
     """One currency in another, on a day."""
 
@@ -61,6 +72,15 @@ class DeploymentFile(Instance):
     )
     bill: str | None = Field(
         None, min_length=1, description="CSV of a real bill to share out: name, amount, by"
+    )
+    capacity: str | None = Field(
+        None,
+        min_length=1,
+        description="instead of `carries` and `fails`: a capacity.json that `towtank capacity` wrote, inside the "
+        "experiment's folder, of a deployment that has one node, machine, pod or instance",
+    )
+    capacity_of: Slug | None = Field(
+        None, description="deployment of that search; without it, the one of the same name"
     )
 
 
@@ -86,6 +106,14 @@ class PricedDeployment(Instance):
 
     prices: Annotated[AnyPriceList, Field(discriminator="model")] | None = None
     bill: tuple[BillLine, ...] = ()
+    carried: tuple[Carried, ...] = ()
+
+    def carried_at(self, levels: Mapping[str, object]) -> tuple[Carried, ...]:
+        """What was searched at the levels of a treatment; factors that only one of them has do not matter."""
+        return tuple(
+            one for one in self.carried
+            if all(levels.get(name, level) == level for name, level in one.levels.items())
+        )  # fmt: skip
 
 
 class CostSpec(Model):

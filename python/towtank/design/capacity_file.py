@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from towtank.errors import NewerVersionError, ResultsError
 from towtank.fields import Model, Scalar
 
-CAPACITY_VERSION = 1
-"""Of capacity.json; one with a higher number is refused."""
+CAPACITY_VERSION = 2
+"""Of capacity.json; one with a higher number is refused. Since 2 it says how many requests an arrival makes."""
 FILE_NAME = "capacity.json"
 UNITS = {"open": "arrivals/s", "closed": "users"}
 """Model of the load → what its rungs count; an arrival is an iteration of the journey, of one request or of many."""
@@ -32,6 +32,11 @@ class Capacity(Model):
     end: Literal["found", "top", "bottom", "generator", "budget"] = Field(description="why the search ended")
     holds: float | None = Field(gt=0, description="highest load that was confirmed")
     fails: float | None = Field(gt=0, description="lowest load above it that was refuted")
+    requests: float | None = Field(
+        None,
+        gt=0,
+        description="expected requests of an arrival; none of users, and where an older Towtank wrote it",
+    )
     undecided: tuple[float, ...] = Field((), description="loads between them whose confirmations disagreed")
     why: dict[str, int] = Field({}, description="what failed at `fails` → number of runs")
     against: tuple[tuple[float, int, int], ...] = Field(

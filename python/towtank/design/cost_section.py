@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from towtank.cost.bill import BillLine
 from towtank.cost.money import converted
 from towtank.cost.price_list import AnyPriceList, PerInstance, PerRequest, PodRequests
-from towtank.cost.spec import CostFile, CostSpec, DeploymentFile, Instance, PricedDeployment
+from towtank.cost.spec import Carried, CostFile, CostSpec, DeploymentFile, Instance, PricedDeployment
 from towtank.design.bill_file import read_bill
+from towtank.design.carried import Named, check_carried, read_carried
 from towtank.design.expansion import refuse_expressions
 from towtank.design.include import Library
+from towtank.design.plan import Treatment
 from towtank.design.price_lists import read_price_list
 from towtank.design.problems import Place, Problems, listing, nearest
 from towtank.design.slo import asked_variables
@@ -21,8 +24,19 @@ from towtank.variables import COST_VARIABLES
 KEY = "cost"
 
 
-def read_cost(root: Mapping, library: Library, problems: Problems) -> CostSpec | None:
-    """Read `cost` with all that it names; None where there is none, or something in it is wrong, which is said."""
+def read_cost(
+    root: Mapping, library: Library, problems: Problems, treatments: Iterable[Treatment] = ()
+) -> CostSpec | None:
+    """Read `cost` with all that it names; None where there is none, or something in it is wrong, which is said.
+
+    Parameters
+    ----------
+    root : Mapping
+    library : Library
+    problems : Problems
+    treatments : iterable of Treatment, optional
+        Each must find what its deployment carries, where a search says it.
+    """
     node = root.get(KEY)
     if node is None:
         for name, place, where in asked_variables(root):
@@ -56,9 +70,11 @@ def read_cost(root: Mapping, library: Library, problems: Problems) -> CostSpec |
     currency = reader.currency(priced)
     if currency is None or len(problems) > before:
         return None
-    return CostSpec(
+    spec = CostSpec(
         currency=currency, conversions=file.conversions, per_1000=file.per_1000, deployments=priced
     )
+    check_carried(spec, treatments, root.key_place(KEY), problems)
+    return spec
 
 
 def _written_out(node: Node) -> Node:
@@ -80,6 +96,15 @@ def _written_out(node: Node) -> Node:
 
 def _prices(node: Scalar) -> Mapping:
     return Mapping(node.place, {"prices": Entry(node.place, node)})
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where a price list is named, and where the deployment says more."""
+
+    where: Mapping
+    path: str
+    beside: Mapping
 
 
 @dataclass
@@ -132,15 +157,8 @@ class _Reader:
             )
             return None
         if says.prices:
-            prices = read_price_list(
-                says.prices, _place(where, "prices"), f"{path}.prices", self.library, self.problems
-            )
-            instance = self._instance(own)
-            if prices is None or not self._is_complete(prices, instance, where, path):
-                return None
-            if not self._fails_above(instance, node if isinstance(node, Mapping) else where, path):
-                return None
-            return PricedDeployment(prices=prices, **instance.model_dump(mode="json"))
+            beside = node if isinstance(node, Mapping) else where
+            return self._priced(name, says.prices, _Spot(where, path, beside))
         if says.bill:
             bill = self._bill(says.bill, _place(where, "bill"), f"{path}.bill")
             return (
@@ -148,12 +166,45 @@ class _Reader:
             )
         return None
 
+    def _priced(self, name: str, list_name: str, spot: _Spot) -> PricedDeployment | None:
+        """A deployment with a price list; None where something is wrong."""
+        own = self.file.deployments.get(name)
+        prices = read_price_list(
+            list_name, _place(spot.where, "prices"), f"{spot.path}.prices", self.library, self.problems
+        )
+        instance = self._instance(own)
+        if prices is None or not self._is_complete(prices, instance, spot.where, spot.path):
+            return None
+        if not self._fails_above(instance, spot.beside, spot.path):
+            return None
+        carried = self._carried(name, own, instance, spot.beside)
+        if carried is None:
+            return None
+        return PricedDeployment(prices=prices, carried=carried, **instance.model_dump(mode="json"))
+
     def _instance(self, own: DeploymentFile | None) -> Instance:
         """What is known of instances: the deployment's own words, then those that hold for all."""
         keys = tuple(Instance.model_fields)
         given = own.model_fields_set if own is not None else frozenset()
         found = {key: getattr(own if key in given else self.file, key) for key in keys}
         return Instance.model_construct(**found)
+
+    def _carried(
+        self, name: str, own: DeploymentFile | None, instance: Instance, where: Mapping
+    ) -> tuple[Carried, ...] | None:
+        """What a search found that one instance carries; empty where none is named, None where it is wrong."""
+        says = own if own is not None and own.capacity else self.file
+        if says.capacity is None:
+            return ()
+        path = f"{KEY}.deployments.{name}.capacity" if says is own else f"{KEY}.capacity"
+        place = _place(where if says is own else self.node, "capacity")
+        if instance.carries is not None:
+            self.problems.add(
+                place, path, "`carries` and `capacity` both say what one carries", "take one of them out"
+            )
+            return None
+        searched = (own.capacity_of if own is not None else None) or self.file.capacity_of or name
+        return read_carried(Named(says.capacity, searched, place, path), self.library, self.problems)
 
     def _is_complete(self, prices: AnyPriceList, instance: Instance, where: Mapping, path: str) -> bool:
         """Whether all is said that the price list needs and no telemetry knows."""

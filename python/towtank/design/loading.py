@@ -116,7 +116,7 @@ def _draft(path: Path, profile: str | None, overrides: dict[str, str], problems:
     check_sources(root, made.treatments, problems)
     if frame.sure is not None:
         check_steady_state(root, frame.sure, made.treatments, problems)
-    cost = read_cost(root, library, problems)
+    cost = read_cost(root, library, problems, made.treatments)
     expressions = own_expressions(root.get("answer"))
     if frame.spec is None or not made.treatments or problems:
         return Draft(None, problems, made.drivable, expressions)

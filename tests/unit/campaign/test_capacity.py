@@ -222,8 +222,8 @@ def test_the_file_says_all_and_is_read_back(tmp_path):
     place = tmp_path / "capacity.json"
     place.write_text(file.to_json())
     assert read_capacities(tmp_path) == read_capacities(place) == file
-    place.write_text(json.dumps({**json.loads(file.to_json()), "version": 2}))
-    with pytest.raises(NewerVersionError, match="version 2"):
+    place.write_text(json.dumps({**json.loads(file.to_json()), "version": 3}))
+    with pytest.raises(NewerVersionError, match="version 3"):
         read_capacities(place)
     place.write_text('{"version": 1, "experiment": "x"}')
     with pytest.raises(ResultsError, match="cannot be used: digest"):

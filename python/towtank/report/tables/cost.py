@@ -124,7 +124,7 @@ def break_even(analysis: ExperimentAnalysis) -> Table | None:
     without = "".join(f" No line of {clean(label)}: {clean(why)}." for label, why in found.unknown.items())
     remark = (
         f"{said}. By the month, with free tiers, credits and fees.{left}{without} What one node or instance carries is "
-        "taken as the file says it (carries, fails)."
+        "what the file says or a search found (carries, fails; capacity)."
     )
     return Table("break-even", "Loads at which the cheaper deployment is another", columns, rows, remark)
 
