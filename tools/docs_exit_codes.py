@@ -18,7 +18,8 @@ TAIL = """
 `towtank run` decides in this order: invalid runs (6), a missed SLO (5), undecided (7, only with `--fail-undecided`), 0.
 `towtank load` ends with 0 when the load was carried out, whatever the target answered, even nothing: its summary says
 so, as hey's does. `towtank compare` decides in this order: worse (8), undecided (7, only with `--fail-undecided`), 0; it
-refuses results that cannot be compared with 3. `towtank history` ends with 8 when something became worse lately. `towtank audit` ends with 9 as soon as one cell cannot be right. An error prints one `error:` and one `hint:` line to stderr, and a `note:` where clearing away after it
+refuses results that cannot be compared with 3. `towtank history` decides in this order: worse lately (8), the newest
+result has no valid run or lacks a value that others have (6), 0. `towtank audit` ends with 9 as soon as one cell cannot be right. An error prints one `error:` and one `hint:` line to stderr, and a `note:` where clearing away after it
 failed too; `TOWTANK_DEBUG=1` adds the traceback.
 
 ## Which error ends with which code

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "python" / "towtank"
 CATALOGUES = PACKAGE / "report" / "language"
 SOURCES = (
     "analysis/**/*.py", "report/**/*.py", "campaign/reasons.py", "campaign/judging.py", "campaign/evidence.py",
-    "variables.py", "cost/rules.py", "cost/break_even.py",
+    "variables.py", "cost/rules.py", "cost/break_even.py", "store/expressions.py",
 )  # fmt: skip
 LEFT_OUT = (
     "report/interchange", "report/language", "report/html", "report/paper/latex", "report/paper/escape",
@@ -32,7 +32,7 @@ _LABELS = frozenset({
     "Column", "Section", "Chip", "Facts", "Document", "Table", "Axis", "Tooltip", "Cell", "say", "Variable",
 })  # fmt: skip
 """Calls whose texts are shown even if they are one word."""
-TOLD = frozenset({"CannotPriceError"})
+TOLD = frozenset({"CannotFitError", "CannotPriceError"})
 """Errors whose texts are reasons in reports."""
 _IN_PAGES = re.compile(r'say\("([^"]+)"\)')
 _ONE_WORD = re.compile(r"[A-Za-z][a-z]{2,}")

@@ -115,18 +115,19 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     searched = searched_in(results.path)
     elastic = scaling.table(gathered.scaling)
     elastic_means = scaling.means(elastic, confidence=confidence)
-    points = load_curves.load_points(plan, counting)
+    families = load_families(plan)
+    points = load_curves.load_points(families, counting)
     return ExperimentAnalysis(
         headline=" ".join(f"{sentence(one)}." for one in searched)
         or headline.headline(plan, treatments, comparisons, gathered.records),
         capacities=searched,
-        load_families=load_families(plan),
+        load_families=families,
         load_points=points,
         load_curves=(
-            *load_curves.load_curves(plan, points),
+            *load_curves.load_curves(families, points, seed=plan.experiment.seed),
             *ramp_turns(plan, counting, series, confidence=confidence),
         ),
-        scaling_laws=load_curves.scaling_laws(plan, points, searched),
+        scaling_laws=load_curves.scaling_laws(families, points, searched),
         decided=headline.is_decided(comparisons),
         slo_held=slo.all_held(table),
         runs=tuple(gathered.summaries),
@@ -302,7 +303,7 @@ def _caution(resting: Sequence[Finding], gathered: Gathered) -> str:
     if any(record.state == "complete" for record in gathered.records):
         return ""
     causes = Counter(record.failure for record in gathered.records if record.failure)
-    return f"The cause: {causes.most_common(1)[0][0]}" if causes else ""
+    return f"The cause: “{causes.most_common(1)[0][0]}”" if causes else ""
 
 
 def _block_s(plan: Plan, records: Sequence[RunRecord]) -> float | None:

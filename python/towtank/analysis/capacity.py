@@ -16,7 +16,9 @@ from towtank.design.journey_shape import steps_per_iteration
 from towtank.design.laddered import load_words
 from towtank.design.model import Workload
 from towtank.design.plan import Treatment
+from towtank.design.slo import bounds_in_words
 from towtank.errors import ResultsError
+from towtank.units import format_number
 from towtank.variables import variable
 
 OF_THE_GENERATOR = frozenset({
@@ -199,25 +201,28 @@ def remarks(found: Capacity) -> tuple[str, ...]:
 
 
 def factor(found: Capacity, other: Capacity) -> str:
-    """Say one capacity as a factor of another's.
-
-    Raises
-    ------
-    ResultsError
-        They count different things, or have different objectives.
-    """
-    if found.model != other.model or found.slo != other.slo:
-        raise ResultsError(
-            f"{found.label} and {other.label} cannot be compared: their loads are {found.model} and {other.model}, "
-            f"their objectives {found.slo} and {other.slo}",
-            hint="search both in one experiment",
-        )
-    if found.holds is None or other.holds is None:
-        lacking = found.label if found.holds is None else other.label
-        return f"{found.label} against {other.label}: no factor, since no load was confirmed of {lacking}"
+    """Say one capacity as a factor of another's, ``A carries 2 times what B carries``; or why there is none."""
+    why = _incomparable(found, other)
+    if why or found.holds is None or other.holds is None:
+        return f"{found.label} against {other.label}: no factor, since {why}"
     value, low, high = ratio((found.holds, found.fails), (other.holds, other.fails))
-    if high is None:
-        bounds = f"at least {low:.3g}" if low else "no bounds known"
-    else:
-        bounds = f"{low:.3g} to {high:.3g}" if low else f"at most {high:.3g}"
-    return f"{found.label} carries {value:.3g} times what {other.label} carries ({bounds})"
+    said = f"{found.label} carries {format_number(value)} times what {other.label} carries"
+    if low and high is not None:
+        return f"{said} ({format_number(low)} to {format_number(high)})"
+    if low:
+        return f"{said}, or more (at least {format_number(low)}): of {found.label} no load was refuted"
+    if high is not None:
+        return f"{said}, or less (at most {format_number(high)}): of {other.label} no load was refuted"
+    return f"{said}, or more, or less: no load was refuted of either"
+
+
+def _incomparable(found: Capacity, other: Capacity) -> str:
+    if found.model != other.model:
+        return f"one was searched by {UNITS[found.model]}, the other by {UNITS[other.model]}"
+    if found.slo != other.slo:
+        return (
+            f"they were searched for different objectives, {bounds_in_words(found.slo)} against "
+            f"{bounds_in_words(other.slo)}"
+        )
+    lacking = next((one.label for one in (found, other) if one.holds is None), None)
+    return f"no load was confirmed of {lacking}" if lacking is not None else ""

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import is_blocked
+from towtank.analysis.data_states import DataState, data_state
 from towtank.analysis.deployments import is_local, was_there_already
 from towtank.analysis.model import Condition, RunSummary, TreatmentSummary
 from towtank.design.foreign import ForeignWorkload, is_imported
@@ -44,7 +45,7 @@ def conditions(
     """
     specs = plan.treatments
     return (
-        *_grouped("data state", ((t.label, _data_state(t)) for t in specs), len(specs)),
+        *_grouped("data state", ((t.label, _DATA[data_state(t.spec)]) for t in specs), len(specs)),
         *_grouped("lifetime", ((t.label, _lifetime(t, deployments)) for t in specs), len(specs)),
         *_fixtures(specs),
         *_grouped("load generator", ((t.label, _generator(t.spec)) for t in specs), len(specs)),
@@ -66,22 +67,19 @@ def _grouped(topic: str, told: Iterable[tuple[str, _Said]], of: int) -> Iterator
         yield Condition(topic, what, weakens, () if len(labels) == of else tuple(labels))
 
 
-def _data_state(treatment: Treatment) -> _Said:
-    spec, reset = treatment.spec, treatment.spec.reset
-    if is_imported(spec.workload):
-        return "not known: the runs were imported", "a run may depend on those before it"
-    if reset is None and spec.deploy == "per-run" and not was_there_already(spec):
-        return (
-            "as the deployment brings it, anew for every run",
-            "data that live elsewhere are as the run before left them",
-        )
-    if reset is None:
-        return "not reset: a run starts where the one before it ended", "a run may depend on those before it"
-    if reset.run is None:
-        return "files copied anew before every run", ""
-    if reset.verify:
-        return "reset before every run, and verified", ""
-    return "reset before every run, not verified", "that the reset worked is taken on trust"
+_CARRIED = ("not reset: a run starts where the one before it ended", "a run may depend on those before it")
+_DATA: dict[DataState, _Said] = {
+    "imported": ("not known: the runs were imported", "a run may depend on those before it"),
+    "fresh": (
+        "as the deployment brings it, anew for every run",
+        "data that live elsewhere are as the run before left them",
+    ),
+    "carried": _CARRIED,
+    "there": _CARRIED,
+    "copied": ("files copied anew before every run", ""),
+    "verified": ("reset before every run, and verified", ""),
+    "unverified": ("reset before every run, not verified", "that the reset worked is taken on trust"),
+}
 
 
 _DEPLOYED = {
@@ -170,12 +168,21 @@ def _proxy(treatments: Sequence[Treatment]) -> Iterator[Condition]:
 
 
 def _machines(counted: Sequence[RunRecord]) -> Iterator[Condition]:
-    environments = {r.environment_digest for r in counted if r.environment_digest}
-    if environments:
-        several = len(environments) > 1
+    known = [r.environment_digest for r in counted if r.environment_digest]
+    lacking = len(counted) - len(known)
+    if lacking:
         yield Condition(
             "environment",
-            f"{len(environments)} different ones"
+            "not known: no run says on which machine and with which versions it was made"
+            if not known
+            else f"not known of {lacking} of {len(counted)} runs",
+            "differences between environments may be in the numbers",
+        )
+    several = len(set(known)) > 1
+    if several or (known and not lacking):
+        yield Condition(
+            "environment",
+            f"{len(set(known))} different ones"
             if several
             else "the same machine, versions and engine for all runs",
             "differences between environments are in the numbers"

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
-from towtank.analysis.deployments import is_local, told, was_there_already
+from towtank.analysis.data_states import DataState, data_state
+from towtank.analysis.deployments import is_local, told
 from towtank.analysis.engine_findings import EngineFinding, reported, runs_in_words
 from towtank.analysis.fault_findings import of_faults
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
@@ -80,7 +81,7 @@ def _damage(damage: Iterable[str]) -> Iterator[Finding]:
         yield Finding(
             "damaged_files",
             "serious",
-            f"{len(messages)} run(s) could not be read: {messages[0]}",
+            f"{len(messages)} run(s) could not be read: “{messages[0]}”.",
             "They count as missing. Restore them, or run the experiment again: it repeats what is missing.",
         )
 
@@ -94,7 +95,7 @@ def _coverage(plan: Plan, records: Sequence[RunRecord], runs: Sequence[RunSummar
             "info" if any(r.state == "complete" for r in records) else "serious",
             f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing"
             + (
-                f": {why}"
+                f": “{why}”."
                 if (why := _most_common(r.failure or "" for r in records if r.state != "complete"))
                 else "."
             ),
@@ -276,8 +277,7 @@ def _design(
             "whether the machine and the load generator kept up is not known.",
             "Let Towtank carry the experiment out to have all that checked; driver: k6 or locust runs the same script.",
         )
-    for message, advice, labels in _data_states(plan):
-        yield Finding("data_state", "info", f"{message} ({', '.join(labels)}).", advice)
+    yield from _data_states(plan)
     adaptive = plan.experiment.repetitions
     if isinstance(adaptive, Adaptive) and fewest >= adaptive.at_most:
         yield Finding(
@@ -288,40 +288,33 @@ def _design(
         )
 
 
-def _data_states(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
-    ours = [t for t in plan.treatments if not is_imported(t.spec.workload)]
-    as_they_are = [t for t in ours if t.spec.reset is None]
-    there = [t.label for t in as_they_are if was_there_already(t.spec)]
-    fresh = [t.label for t in as_they_are if t.label not in there and t.spec.deploy == "per-run"]
-    none = [t.label for t in as_they_are if t.label not in there and t.spec.deploy != "per-run"]
-    unproven = [
-        t.label for t in plan.treatments
-        if t.spec.reset is not None and t.spec.reset.run is not None and not t.spec.reset.verify
-    ]  # fmt: skip
-    if none:
-        yield (
-            "Data are not reset and the deployment outlives a run, so a run starts where the one before it ended",
-            "Declare `reset`, so that every run starts from the same data.",
-            none,
-        )
-    if there:
-        yield (
-            "Data are not reset and the deployment was there before, so a run starts where the one before it ended",
-            "Declare `reset`, so that every run starts from the same data.",
-            there,
-        )
-    if fresh:
-        yield (
-            "Data are not reset before a run; only what the deployment keeps itself is new each time",
-            "Declare `reset` if the deployment uses data that live elsewhere.",
-            fresh,
-        )
-    if unproven:
-        yield (
-            "The data state after `reset` is not verified",
-            "Print what identifies it from the command, and declare reset.verify.",
-            unproven,
-        )
+_RESET = "Declare `reset`, so that every run starts from the same data."
+_OF_DATA: dict[DataState, tuple[str, str]] = {
+    "carried": (
+        "Data are not reset and the deployment outlives a run, so a run starts where the one before it ended",
+        _RESET,
+    ),
+    "there": (
+        "Data are not reset and the deployment was there before, so a run starts where the one before it ended",
+        _RESET,
+    ),
+    "fresh": (
+        "Data are not reset before a run; only what the deployment keeps itself is new each time",
+        "Declare `reset` if the deployment uses data that live elsewhere.",
+    ),
+    "unverified": (
+        "The data state after `reset` is not verified",
+        "Print what identifies it from the command, and declare reset.verify.",
+    ),
+}
+"""What is told of a data state, and what to do; nothing of those that are as they should be."""
+
+
+def _data_states(plan: Plan) -> Iterator[Finding]:
+    for state, (message, advice) in _OF_DATA.items():
+        labels = [t.label for t in plan.treatments if data_state(t.spec) == state]
+        if labels:
+            yield Finding("data_state", "info", f"{message} ({', '.join(labels)}).", advice)
 
 
 def _load(plan: Plan, records: Sequence[RunRecord]) -> Iterator[Finding]:

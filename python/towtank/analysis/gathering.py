@@ -77,7 +77,7 @@ def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> 
     derived : DerivedRuns, optional
         What an earlier analysis kept of runs: those are not read again, and what is read now is kept.
     """
-    measured, steady = results.runs("all"), steady_state(results, plan)
+    measured, steady = results.runs("all"), steady_state(results, plan, derived)
     folders = measured if steady is None else steady.applied(measured)
     records = [folder.record for folder in folders]
     chosen = counting_attempts(records)
@@ -85,7 +85,7 @@ def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> 
     counted = [record for record in records if record.run_id in chosen]
     gathered = Gathered(records, counted, [], defaultdict(list), {}, {}, defaultdict(list), [], [], [], {})
     labels = {treatment.id: treatment.label for treatment in plan.treatments}
-    gathered.steady = tuple(steady_findings(steady, [f for f in measured if f.run_id in chosen], labels))
+    gathered.steady = tuple(steady_findings(steady, labels))
     pools: dict[str, Pool] = defaultdict(Pool)
     paid: dict[str, Paid] = {}
     for folder in folders:

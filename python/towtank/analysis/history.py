@@ -8,7 +8,7 @@ small for few values; `ruptures` finds segments and says of none how certain it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from towtank.analysis.comparison import Rules
 from towtank.analysis.followed_series import Change, FollowedSeries
 from towtank.analysis.planning import UNASKED
 from towtank.analysis.session import read_session
-from towtank.analysis.steady_state import latest_start_us
-from towtank.analysis.versions import refuse_incomparable
+from towtank.analysis.steady_state import common_start
+from towtank.analysis.versions import begun, refuse_incomparable
 from towtank.errors import ResultsError
 from towtank.store import Results
 
@@ -78,6 +78,8 @@ class History:
     changes : tuple of Change
         By the result they begin at.
     notes : tuple of str
+    unsaid : tuple of str
+        What cannot be said of the newest result, one sentence each: it must not pass for one in which all was well.
     """
 
     experiment: str
@@ -85,6 +87,7 @@ class History:
     series: tuple[Series, ...]
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
+    unsaid: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     caution: str = CAUTION
 
@@ -111,6 +114,7 @@ def history(results: Sequence[Results]) -> History:
         Fewer than two have a valid run, one is there twice, or a design differs from the newest one.
     """
     ordered, left_out = _ordered(results)
+    told = [note for _, note in left_out]
     if len(ordered) < 2:
         raise ResultsError(
             f"a history needs two results with valid runs, and there {'is one' if ordered else 'is none'}",
@@ -120,8 +124,8 @@ def history(results: Sequence[Results]) -> History:
     for _, older in ordered[:-1]:
         refuse_incomparable(older, newest)
     plan = newest.plan
-    start_us = latest_start_us([one for _, one in ordered])
-    sessions = [read_session(one, start_us) for _, one in ordered]
+    start = common_start([one for _, one in ordered])
+    sessions = [read_session(one, start.start_us) for _, one in ordered]
     points = tuple(point for point, _ in ordered)
     answer = plan.experiment.answer
     names = answer.primary if answer else UNASKED
@@ -139,29 +143,53 @@ def history(results: Sequence[Results]) -> History:
             Series(one.treatment.id, one.described.name, one.values, one.reasons) for one in followed
         ),
         changes=tuple(sorted(changes, key=lambda change: change.at)),
-        notes=(*left_out, *_told(followed, each, declared=answer is not None)),
+        notes=(*told, *begun(start), *_told(followed, each, declared=answer is not None)),
+        unsaid=(*_newer(left_out, ordered[-1][0]), *_gaps_at_the_end(followed)),
         labels={treatment.id: treatment.label for treatment in plan.treatments},
     )
 
 
-def _ordered(results: Sequence[Results]) -> tuple[list[tuple[Point, Results]], list[str]]:
-    """Results with valid runs by time, and what must be said of the others."""
+def _ordered(
+    results: Sequence[Results],
+) -> tuple[list[tuple[Point, Results]], list[tuple[Point | None, str]]]:
+    """Results with valid runs by time; and what must be said, with the result that it leaves out."""
     seen: set[Path] = set()
     known: list[tuple[Point, Results]] = []
-    told = []
+    told: list[tuple[Point | None, str]] = []
     for one in results:
         if one.path in seen:
             raise ResultsError(f"{one.path} is named twice", hint="name each result once")
         seen.add(one.path)
         if one.damage:
-            told.append(f"{one.path.name}: {len(one.damage)} run(s) cannot be read and count as missing.")
+            told.append(
+                (None, f"{one.path.name}: {len(one.damage)} run(s) cannot be read and count as missing.")
+            )
         valid = one.runs(include_invalid=False)
-        if not valid:
-            told.append(f"{one.path} has no valid run and is left out.")
-            continue
-        started = min(run.record.started_utc for run in valid)
-        known.append((Point(one.path.name, one.path, started), one))
+        started = min((run.record.started_utc for run in valid or one.runs("all")), default="")
+        point = Point(one.path.name, one.path, started)
+        if valid:
+            known.append((point, one))
+        else:
+            told.append((point, f"{one.path} has no valid run and is left out."))
     return sorted(known, key=lambda pair: pair[0].started_utc), told
+
+
+def _newer(left_out: Sequence[tuple[Point | None, str]], newest: Point) -> Iterator[str]:
+    """Results that were left out and are newer than all that count; one without any run may be as new as any."""
+    for point, _ in left_out:
+        if point is not None and (not point.started_utc or point.started_utc > newest.started_utc):
+            yield (
+                f"{point.name} is newer than {newest.name} and has no valid run: nothing is said of it, good or bad."
+            )
+
+
+def _gaps_at_the_end(followed: Sequence[FollowedSeries]) -> Iterator[str]:
+    """Series that had values, and have none in the newest result."""
+    for one in followed:
+        if one.known and one.known[-1] != len(one.values) - 1:
+            yield (
+                f"{one.described.name} of {one.treatment.label} has no value in the newest result: {one.reasons[-1]}."
+            )
 
 
 def _told(followed: Sequence[FollowedSeries], level: float, *, declared: bool) -> list[str]:

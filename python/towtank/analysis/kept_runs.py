@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from importlib import metadata
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
 
 import towtank
 from towtank.store import Results
@@ -15,6 +13,8 @@ from towtank.store.derived import DerivedRuns
 
 _PARTS = ("", "analysis", "cost", "design", "store")
 """Packages that what is derived of a run depends on."""
+_LIBRARIES = ("numpy", "pandas", "scipy", "pyarrow", "duckdb")
+"""Distributions of others that it depends on: what one of them mends, or breaks, is in the numbers."""
 
 
 def kept_runs(results: Results) -> DerivedRuns:
@@ -26,7 +26,8 @@ def kept_runs(results: Results) -> DerivedRuns:
 def _code() -> str:
     """Digest of the code that derives runs: its files, so that nobody has to remember to count a version up."""
     root = Path(towtank.__file__).parent
-    sha = hashlib.sha256(f"{towtank.__version__} {np.__version__} {pd.__version__}".encode())
+    versions = [towtank.__version__, *(f"{name} {metadata.version(name)}" for name in _LIBRARIES)]
+    sha = hashlib.sha256("\n".join(versions).encode())
     for part in _PARTS:
         for path in sorted((root / part).glob("*.py")):
             sha.update(path.name.encode())

@@ -13,14 +13,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from towtank.analysis.load_levels import LoadFamily, load_families
+from towtank.analysis.load_levels import LoadFamily
 from towtank.analysis.model import RunSummary
-from towtank.analysis.scalability import FEWEST_LEVELS, ScalabilityLaw, fit_scalability
+from towtank.analysis.scalability import FEWEST_LEVELS, CannotFitError, ScalabilityLaw, fit_scalability
 from towtank.analysis.slo import holds
 from towtank.analysis.turning_point import TurningPoint, turning_point
 from towtank.design.capacity_file import UNITS, Capacity
 from towtank.design.demand_section import REPLICAS
-from towtank.design.plan import Plan
 from towtank.variables import variable
 
 COLUMNS = ("family", "treatment_id", "run_id", "load", "variable", "value", "above", "kept")
@@ -79,8 +78,15 @@ class Scales:
     cautions: tuple[str, ...] = ()
 
 
-def load_points(plan: Plan, counting: Mapping[str, Sequence[RunSummary]]) -> pd.DataFrame:
+def load_points(families: Sequence[LoadFamily], counting: Mapping[str, Sequence[RunSummary]]) -> pd.DataFrame:
     """Value of each run at its load, with whether it kept its objective.
+
+    Parameters
+    ----------
+    families : sequence of LoadFamily
+        From `load_families`.
+    counting : mapping
+        Treatment id → its runs that count.
 
     Returns
     -------
@@ -88,7 +94,7 @@ def load_points(plan: Plan, counting: Mapping[str, Sequence[RunSummary]]) -> pd.
         `COLUMNS`: one row for each run and variable of a family; kept is None where there is no bound.
     """
     rows = []
-    for family in load_families(plan):
+    for family in families:
         for name in variables_of(family):
             for treatment_id, load in family.loads.items():
                 for run in counting.get(treatment_id, ()):
@@ -110,10 +116,19 @@ def variables_of(family: LoadFamily) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*family.slo, *latency, THROUGHPUT)))
 
 
-def load_curves(plan: Plan, points: pd.DataFrame) -> tuple[LoadCurve, ...]:
-    """Look for the load at which each latency, and throughput, turns."""
+def load_curves(families: Sequence[LoadFamily], points: pd.DataFrame, *, seed: int) -> tuple[LoadCurve, ...]:
+    """Look for the load at which each latency, and throughput, turns.
+
+    Parameters
+    ----------
+    families : sequence of LoadFamily
+    points : DataFrame
+        From `load_points`.
+    seed : int
+        Of the experiment, for the bootstrap.
+    """
     found = []
-    for number, family in enumerate(load_families(plan)):
+    for number, family in enumerate(families):
         mine = points[points["family"] == family.label]
         for name in variables_of(family):
             if name != THROUGHPUT and variable(name).percentile is None:
@@ -122,18 +137,20 @@ def load_curves(plan: Plan, points: pd.DataFrame) -> tuple[LoadCurve, ...]:
             usable = every[~every["above"].astype(bool) & (every["value"] > 0)]
             turning = turning_point(
                 usable["load"].to_numpy(float), usable["value"].to_numpy(float),
-                rng=np.random.default_rng([plan.experiment.seed, number]),
+                rng=np.random.default_rng([seed, number]),
                 log=name != THROUGHPUT,  # throughput follows the load along a line until it does not
             )  # fmt: skip
             found.append(LoadCurve(family, name, turning, len(every) - len(usable)))
     return tuple(found)
 
 
-def scaling_laws(plan: Plan, points: pd.DataFrame, searched: Sequence[Capacity]) -> tuple[Scales, ...]:
+def scaling_laws(
+    families: Sequence[LoadFamily], points: pd.DataFrame, searched: Sequence[Capacity]
+) -> tuple[Scales, ...]:
     """Fit the Universal Scalability Law: throughput over users, and capacity over replicas."""
     found = []
-    for family in load_families(plan, fewest=FEWEST_LEVELS):
-        if family.model != "closed":
+    for family in families:
+        if family.model != "closed" or len(set(family.loads.values())) < FEWEST_LEVELS:
             continue  # with arrivals per second, throughput is what was asked for
         mine = points[(points["family"] == family.label) & (points["variable"] == THROUGHPUT)]
         thinking = (
@@ -169,6 +186,6 @@ def _scales(
     some = [(n, x) for n, x in zip(levels, values, strict=True) if x > 0]
     try:
         law = fit_scalability([n for n, _ in some], [x for _, x in some])
-    except ValueError as error:
+    except CannotFitError as error:
         return Scales(label, of, by, None, str(error))
     return Scales(label, of, by, law, cautions=(*law.cautions, *cautions))

@@ -43,8 +43,8 @@ class LoadFamily:
     slo: dict[str, float]
 
 
-def load_families(plan: Plan, *, fewest: int = FEWEST_LOADS) -> tuple[LoadFamily, ...]:
-    """Find the families of a plan that have at least so many different loads, in the order of the file.
+def load_families(plan: Plan) -> tuple[LoadFamily, ...]:
+    """Find the families of a plan that have at least `FEWEST_LOADS` different loads, in the order of the file.
 
     Treatments belong together when nothing but the constant load of their only workload differs; users may come as
     much faster as there are more of them.
@@ -57,7 +57,7 @@ def load_families(plan: Plan, *, fewest: int = FEWEST_LOADS) -> tuple[LoadFamily
     families = []
     for members in found.values():
         loads = {one.id: declared_load(one.spec) for one in members}
-        if len(set(loads.values())) >= fewest:
+        if len(set(loads.values())) >= FEWEST_LOADS:
             families.append(_family(members, loads))
     seen = Counter(one.label for one in families)
     return tuple(

@@ -83,6 +83,10 @@ class ScalabilityLaw:
         return np.exp(_log_law(n, math.log(self.rate.value), self.contention.value, self.crosstalk.value))
 
 
+class CannotFitError(ValueError):
+    """The law cannot be fitted to these numbers; the message says why."""
+
+
 def fit_scalability(
     levels: npt.ArrayLike, throughputs: npt.ArrayLike, *, confidence: float = 0.95
 ) -> ScalabilityLaw:
@@ -98,7 +102,7 @@ def fit_scalability(
 
     Raises
     ------
-    ValueError
+    CannotFitError
         Fewer than `FEWEST_LEVELS` different levels, N below 1, or a throughput that is not above 0.
 
     Notes
@@ -113,11 +117,11 @@ def fit_scalability(
     if n.size != x.size:
         raise ValueError(f"{n.size} levels and {x.size} throughputs; each run has one of both")
     if different.size < FEWEST_LEVELS:
-        raise ValueError(
+        raise CannotFitError(
             f"{different.size} different levels do not determine three coefficients; {FEWEST_LEVELS} are the least"
         )
     if n.min() < 1 or x.min() <= 0:
-        raise ValueError(f"levels begin at 1, throughputs above 0; found {n.min():g} and {x.min():g}")
+        raise CannotFitError(f"levels begin at 1, throughputs above 0; found {n.min():g} and {x.min():g}")
     y = np.log(x)
     best, rss = _fit(n, y)
     degrees = n.size - 3

@@ -36,6 +36,7 @@ from towtank.design.capacity_file import Demand
 from towtank.design.foreign import ForeignWorkload
 from towtank.design.model import TreatmentSpec
 from towtank.design.plan import Plan
+from towtank.design.slo import bounds_in_words
 from towtank.store.run_record import Window
 from towtank.variables import DEMAND_VARIABLES
 
@@ -201,8 +202,8 @@ def _not_comparable(spec: TreatmentSpec) -> str:
         return "several workloads are driven side by side; a calibration is of one"
     if spec.demand.slo != spec.slo:
         return (
-            f"the calibration is for the objectives {spec.demand.slo}, this experiment has {spec.slo}: demand would be "
-            "that of another question"
+            f"the calibration is for the objectives {bounds_in_words(spec.demand.slo)}, this experiment has "
+            f"{bounds_in_words(spec.slo)}: demand would be that of another question"
         )
     return ""
 

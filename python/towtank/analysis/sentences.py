@@ -119,6 +119,11 @@ def count(n: int, unit: str) -> str:
     return f"{n} {unit}"
 
 
+def failure(message: str) -> str:
+    """Say why a run failed: the message of an error as it was printed, quoted, since no report translates those."""
+    return f"the run failed: “{message}”"
+
+
 def significant(value: float, *, digits: int = 3) -> str:
     """Show a number with significant digits, a true minus and no exponent."""
     if value == 0:

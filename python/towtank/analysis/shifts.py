@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from towtank.analysis import sentences
 from towtank.analysis.model import Finding
-from towtank.analysis.steadiness import level_changes, mser5
+from towtank.analysis.steadiness import FEWEST, level_changes, mser5
 from towtank.design.constant_load import stretch_at
 from towtank.design.plan import Plan
 from towtank.store.run_record import RunRecord
@@ -26,6 +27,8 @@ WORTH = 0.05
 """Relative difference from the rest of the run below which a longer warm-up changes nothing that matters."""
 MOST_TOLD = 5
 """Shifts that are told one by one."""
+SHORT, FAILING, UNSTEADY = UNJUDGED = ("short", "failing", "unsteady")
+"""Too few time bins; a p95 among failures; not seen to become steady in the first half."""
 _OF_THE_INSTRUMENT = frozenset({
     "not_observable", "not_read", "damaged_lines", "source_failed", "source_recovered",
 })  # fmt: skip
@@ -66,6 +69,10 @@ class Steadiness:
     advised_s : float or None
         By MSER-5; None where the load is not constant, the run too short, or not seen to become steady.
     shifts : tuple of Shift
+    unjudged : str
+        Which of `UNJUDGED` keeps MSER-5 from an advice; empty where there is one, or no constant load to judge.
+    bins : int
+        Time bins of the constant load that it looked at.
     """
 
     run_id: str
@@ -73,6 +80,8 @@ class Steadiness:
     warmup_s: float
     advised_s: float | None
     shifts: tuple[Shift, ...]
+    unjudged: str = ""
+    bins: int = 0
 
 
 def of_run(
@@ -95,13 +104,33 @@ def of_run(
         level = values[inside]
         if level.size and np.all(np.isfinite(level)) and np.all(level > 0):
             shifts += _shifts(record, times[inside], np.log(level), bin_s, events)
-    advised = advised_warmup_s(ordered, warmup_s, stretches)
-    return Steadiness(record.run_id, record.treatment_id, warmup_s, advised, tuple(shifts))
+    advice = advised_warmup(ordered, warmup_s, stretches)
+    return Steadiness(
+        record.run_id, record.treatment_id, warmup_s, advice.from_s, tuple(shifts), unjudged=advice.unjudged,
+        bins=advice.bins,
+    )  # fmt: skip
 
 
-def advised_warmup_s(
-    series: pd.DataFrame, warmup_s: float, stretches: Sequence[tuple[float, float]]
-) -> float | None:
+@dataclass(frozen=True)
+class Advice:
+    """How long a warm-up should be.
+
+    Parameters
+    ----------
+    from_s : float or None
+        Seconds of the run clock, rarely more than the warm-up where it is long enough.
+    unjudged : str
+        Which of `UNJUDGED` keeps MSER-5 from it; empty where no load is constant at the end of the warm-up.
+    bins : int
+        Time bins that it looked at.
+    """
+
+    from_s: float | None
+    unjudged: str = ""
+    bins: int = 0
+
+
+def advised_warmup(series: pd.DataFrame, warmup_s: float, stretches: Sequence[tuple[float, float]]) -> Advice:
     """Where p95 is steady from, by MSER-5 over the constant load in which the measured window begins.
 
     Parameters
@@ -115,20 +144,25 @@ def advised_warmup_s(
 
     Returns
     -------
-    float or None
-        Seconds of the run clock, rarely more than the warm-up where it is long enough. None where the load changes at
-        the end of the warm-up, a percentile falls among failures, or `mser5` has none.
+    Advice
+        None of it where the load changes at the end of the warm-up, there are too few bins, a percentile falls among
+        failures, or `mser5` has none.
     """
     stretch = stretch_at(stretches, warmup_s)
     if stretch is None or series.empty:
-        return None
+        return Advice(None)
     times, values = series["t_s"].to_numpy(dtype=float), series["p95_s"].to_numpy(dtype=float)
     bin_s = float(series["bin_s"].iloc[0])
     inside = (times >= stretch[0]) & (times + bin_s <= stretch[1] + 1e-9)
-    left_out = mser5(values[inside]) if np.all(np.isfinite(values[inside])) else None
+    bins = int(inside.sum())
+    if bins < FEWEST:
+        return Advice(None, SHORT, bins)
+    if not np.all(np.isfinite(values[inside])):
+        return Advice(None, FAILING, bins)
+    left_out = mser5(values[inside])
     if left_out is None:
-        return None
-    return _worth(times[inside], values[inside], float(times[inside][left_out]), warmup_s)
+        return Advice(None, UNSTEADY, bins)
+    return Advice(_worth(times[inside], values[inside], float(times[inside][left_out]), warmup_s), bins=bins)
 
 
 def _worth(times: np.ndarray, values: np.ndarray, advised_s: float, warmup_s: float) -> float:
@@ -187,6 +221,9 @@ def shift_findings(plan: Plan, runs: Sequence[Steadiness]) -> Iterator[Finding]:
             tuple(dict.fromkeys(shift.run_id for shift in shifts)),
         )
     yield from _warmups(labels, runs)
+    answer = plan.experiment.answer
+    if answer is None or not answer.steady_state:  # which says it itself
+        yield from _unjudged(runs)
 
 
 def _told(shift: Shift) -> str:
@@ -251,3 +288,49 @@ def _warmups(labels: Mapping[str, str], runs: Sequence[Steadiness]) -> Iterator[
         "repeat; or declare `steady_state: true` in `answer`.",
         tuple(run.run_id for of in late.runs.values() for run in of),
     )
+
+
+def _unjudged(runs: Sequence[Steadiness]) -> Iterator[Finding]:
+    """Silence about the warm-up must not be read as praise of it.
+
+    One run in twenty is `UNSTEADY` by chance, and those that are not by chance have a shift, which is told.
+    """
+    unknown = [run for run in runs if run.unjudged in (SHORT, FAILING)]
+    if not unknown:
+        return
+    yield Finding(
+        "warmup_unjudged",
+        "info",
+        f"Whether the warm-up is long enough is not known of {len(unknown)} of {len(runs)} runs: "
+        f"{unjudged_told(unknown)}.",
+        "Look at their time series; or let the load last longer at one level, and see to it that requests succeed.",
+        tuple(run.run_id for run in unknown),
+    )
+
+
+def unjudged_told(runs: Sequence[Steadiness]) -> str:
+    """Why MSER-5 has no advice, in words; empty where it has, or where there was no constant load to judge.
+
+    Parameters
+    ----------
+    runs : sequence of Steadiness
+    """
+    of = {kind: [run for run in runs if run.unjudged == kind] for kind in UNJUDGED}
+    told = []
+    if of[SHORT]:
+        fewest = min(run.bins for run in of[SHORT])
+        told.append(
+            f"{_in_runs(of[SHORT])} there are fewer than the {FEWEST} time bins of constant load that MSER-5 needs "
+            f"({fewest} at least)"
+        )
+    if of[FAILING]:
+        told.append(f"{_in_runs(of[FAILING])} the p95 of some time bin lies among failures")
+    if of[UNSTEADY]:
+        told.append(
+            f"{_in_runs(of[UNSTEADY])} p95 does not become steady in the first half of the constant load"
+        )
+    return "; ".join(told)
+
+
+def _in_runs(runs: Sequence[Steadiness]) -> str:
+    return f"in {sentences.count(len(runs), 'runs')}"

@@ -13,6 +13,8 @@ from towtank.analysis.intervals import FloatArray, as_finite
 
 BATCH = 5
 """Observations in a batch: the 5 of MSER-5."""
+FEWEST = 10 * BATCH
+"""Observations that MSER-5 needs: of fewer batches, too few would be left to choose from."""
 LEAST_STRETCH = 5
 """Fewest observations between two changes."""
 PENALTY = 4.0
@@ -41,7 +43,7 @@ def mser5(values: npt.ArrayLike) -> int | None:
     """
     array = as_finite(values)
     n = array.size // BATCH
-    if n < 2 * BATCH:
+    if array.size < FEWEST:
         return None
     batches = array[: n * BATCH].reshape(n, BATCH).mean(axis=1)
     kept = np.arange(n, BATCH, -1)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from towtank.analysis import sentences
+from towtank.analysis.beginnings import Beginning, beginning_of
 from towtank.analysis.logs import VARIABLES as OF_LOGS
 from towtank.analysis.model import Finding
 from towtank.analysis.selection import counting_attempts
-from towtank.analysis.shifts import Late, Steadiness, advised_warmup_s
-from towtank.analysis.tables import LatencyCounts
-from towtank.analysis.timeseries import latency_series
+from towtank.analysis.shifts import Late, Steadiness, unjudged_told
 from towtank.design.constant_load import constant_stretches
 from towtank.design.plan import Plan
 from towtank.store import Results
+from towtank.store.derived import DerivedRuns
 from towtank.store.run_folder import RunFolder
 from towtank.store.run_record import RunRecord
 
@@ -36,66 +36,105 @@ class SteadyState:
         Where every measured window begins at the earliest, µs of the run clock; None where nothing is left out.
     late : Late or None
         Treatments that are steady later than declared.
-    judged, runs : int
-        Runs that count, and how many of them MSER-5 could judge.
+    beginnings : tuple of Beginning
+        Of the runs that count.
     refused : str
         Why nothing is left out although there are late treatments.
     """
 
     start_us: int | None
     late: Late | None
-    judged: int
-    runs: int
+    beginnings: tuple[Beginning, ...]
     refused: str = ""
+
+    @property
+    def runs(self) -> tuple[Steadiness, ...]:
+        """What is known of each run that counts."""
+        return tuple(one.steadiness for one in self.beginnings)
+
+    @property
+    def judged(self) -> int:
+        """How many of them MSER-5 could judge."""
+        return sum(run.advised_s is not None for run in self.runs)
 
     def applied(self, folders: Sequence[RunFolder]) -> list[RunFolder]:
         """The same attempts, with windows that begin as late."""
         return beginning_at(folders, self.start_us)
 
 
-def latest_start_us(results: Sequence[Results]) -> int | None:
-    """Where windows of several results of one design begin to be alike: the latest of theirs; None where none moves."""
+@dataclass(frozen=True)
+class CommonStart:
+    """Where windows of several results of one design begin to be alike.
+
+    Parameters
+    ----------
+    start_us : int or None
+        The latest of theirs; None where none moves, or where they cannot begin alike.
+    refused : str
+        Why they begin as they were declared, although some would begin later.
+    """
+
+    start_us: int | None = None
+    refused: str = ""
+
+
+def common_start(results: Sequence[Results]) -> CommonStart:
+    """Find where the windows of several results of one design begin, by the rule that holds within one.
+
+    Where that would leave less than half of the window of any run that counts, all begin as declared: some runs with
+    and some without their beginning would differ in nothing but that.
+    """
     found = [steady_state(one, one.plan) for one in results]
-    return max((one.start_us for one in found if one is not None and one.start_us), default=None)
+    short = next((one.refused for one in found if one is not None and one.refused), "")
+    start_us = max((one.start_us for one in found if one is not None and one.start_us), default=None)
+    if start_us is None or short:
+        return CommonStart(refused=short)
+    records = [folder.record for one in results for folder in _counted(one)]
+    start_us = _rounded_up(start_us, records)
+    short = _too_short(records, start_us)
+    return CommonStart(refused=short) if short else CommonStart(start_us)
 
 
 def beginning_at(folders: Sequence[RunFolder], start_us: int | None) -> list[RunFolder]:
-    """The same attempts with measured windows that begin at an instant, or later; None changes nothing."""
+    """The same attempts with measured windows that begin at an instant, or later; None changes nothing.
+
+    Of an attempt that was over by then the window is empty, and it has no values: those of another window than the
+    others' would be no comparison. Only attempts that do not count can be that short (`steady_state`).
+    """
     return [folder if start_us is None else _later(folder, start_us) for folder in folders]
 
 
-def steady_state(results: Results, plan: Plan) -> SteadyState | None:
+def steady_state(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> SteadyState | None:
     """Find where the measured windows of all runs begin; None where the experiment does not ask for it.
 
     Parameters
     ----------
     results : Results
     plan : Plan
+    derived : DerivedRuns, optional
+        What an earlier analysis kept of how runs begin: their tables are not read again.
 
     Notes
     -----
-    MSER-5 says of each run that counts how much to leave out (`shifts.advised_warmup_s`). Where most runs of a
+    MSER-5 says of each run that counts how much to leave out (`shifts.advised_warmup`). Where most runs of a
     treatment are late, the longest of these lengths is taken, for all treatments alike: what is left out must not
     depend on the treatment. It is rounded up to whole seconds and time bins, which count tables know exactly.
     """
     answer = plan.experiment.answer
     if answer is None or not answer.steady_state:
         return None
-    folders = results.runs("all")
-    chosen = counting_attempts([folder.record for folder in folders])
-    counted = [folder for folder in folders if folder.run_id in chosen]
+    counted = _counted(results)
     stretches = {t.id: constant_stretches(t.spec) for t in plan.treatments}
-    runs = [_judged(folder, stretches.get(folder.record.treatment_id, ())) for folder in counted]
-    judged = sum(run.advised_s is not None for run in runs)
-    late = Late.of(runs)
+    beginnings = tuple(
+        beginning_of(folder, stretches.get(folder.record.treatment_id, ()), derived) for folder in counted
+    )
+    late = Late.of([one.steadiness for one in beginnings])
     if late is None:
-        return SteadyState(None, None, judged, len(runs))
-    start_us = _rounded_up(late.longest_s, [folder.record for folder in counted])
-    short = [folder.run_id for folder in counted if _leaves_too_little(folder.record, start_us)]
-    if short:
-        refused = f"a start at {start_us / 1e6:g} s would leave less than half of {short[0]}"
-        return SteadyState(None, late, judged, len(runs), refused)
-    return SteadyState(start_us, late, judged, len(runs))
+        return SteadyState(None, None, beginnings)
+    records = [folder.record for folder in counted]
+    start_us = _rounded_up(round(late.longest_s * 1e6), records)
+    short = _too_short(records, start_us)
+    return SteadyState(None if short else start_us, late, beginnings, short)
 
 
 def steady_folders(results: Results, plan: Plan) -> list[RunFolder]:
@@ -104,27 +143,24 @@ def steady_folders(results: Results, plan: Plan) -> list[RunFolder]:
     return folders if steady is None else steady.applied(folders)
 
 
-def steady_findings(
-    found: SteadyState | None, before: Sequence[RunFolder], labels: dict[str, str]
-) -> Iterator[Finding]:
+def steady_findings(found: SteadyState | None, labels: dict[str, str]) -> Iterator[Finding]:
     """Tell what was left out, or why nothing was.
 
     Parameters
     ----------
     found : SteadyState or None
-    before : sequence of RunFolder
-        Runs that count, as they were measured.
     labels : dict of str to str
         Treatment id → how it is called.
     """
     if found is None:
         return
-    ids = tuple(folder.run_id for folder in before)
+    ids = tuple(run.run_id for run in found.runs)
     if found.late is None or found.start_us is None:
         yield _nothing(found, ids)
         return
     told = found.late.told(labels)
-    outside, inside = _counted(before, found.start_us)
+    split = [one.split_at(found.start_us) for one in found.beginnings]
+    outside, inside = _added(one for one, _ in split), _added(one for _, one in split)
     share = outside[0] / max(outside[0] + inside[0], 1)
     failed = outside[1] / max(outside[0], 1) - inside[1] / max(inside[0], 1)
     yield Finding(
@@ -132,7 +168,7 @@ def steady_findings(
         "warning" if failed > FAILED_MORE else "info",
         f"Measured windows begin at {found.start_us / 1e6:g} s, because p95 is steady only then by MSER-5 ({told}): "
         f"{outside[0]:,} requests, {sentences.percent(share)} of those due in the declared windows, are in no number. "
-        f"{_failures(outside)} of them failed, against {_failures(inside)} of the rest.",
+        f"{_failures(outside)} of them failed, against {_failures(inside)} of the rest.{_unjudged(found)}",
         "What fails while a system starts is not in the numbers; leave `steady_state` out if that is the question. "
         f"Declare `warmup: {found.start_us / 1e6:g}s` to have it without looking at the data.",
         ids,
@@ -151,31 +187,31 @@ def _nothing(found: SteadyState, ids: tuple[str, ...]) -> Finding:
     if not found.judged:
         return Finding(
             "steady_state_unknown", "warning",
-            f"`steady_state` left nothing out: MSER-5 could judge none of {found.runs} runs. It needs 50 time bins of "
-            "constant load around the end of the warm-up, none of them with a p95 among failures, and a p95 that "
-            "becomes steady in the first half of it.",
+            f"`steady_state` left nothing out: MSER-5 could judge none of {len(found.runs)} runs.{_unjudged(found)}",
             "Let the load last longer, or declare a warm-up and leave `steady_state` out.", ids,
         )  # fmt: skip
     return Finding(
         "steady_state", "info",
-        f"`steady_state` left nothing out: in most runs of every treatment p95 is steady from the warm-up's end on, "
-        f"by MSER-5 ({found.judged} of {found.runs} runs could be judged).",
+        "`steady_state` left nothing out: in most runs of every treatment that could be judged p95 is steady from the "
+        f"warm-up's end on, by MSER-5.{_unjudged(found)}",
         "Nothing to do.", ids,
     )  # fmt: skip
 
 
-def _judged(folder: RunFolder, stretches: Sequence[tuple[float, float]]) -> Steadiness:
-    record, advised, warmup_s = folder.record, None, 0.0
-    counts = folder.counts(["latency"])
-    if record.window is not None and counts.num_rows:
-        warmup_s = record.window.start_us / 1e6
-        advised = advised_warmup_s(latency_series(LatencyCounts.read(counts), record), warmup_s, stretches)
-    return Steadiness(record.run_id, record.treatment_id, warmup_s, advised, ())
+def _unjudged(found: SteadyState) -> str:
+    told = unjudged_told(found.runs)
+    return f" Not judged: {told}." if told else ""
 
 
-def _rounded_up(start_s: float, records: Sequence[RunRecord]) -> int:
+def _rounded_up(start_us: int, records: Sequence[RunRecord]) -> int:
     unit_us = math.lcm(1_000_000, *(record.bin_us for record in records))
-    return math.ceil(round(start_s * 1e6) / unit_us) * unit_us
+    return math.ceil(start_us / unit_us) * unit_us
+
+
+def _too_short(records: Sequence[RunRecord], start_us: int) -> str:
+    """Why windows cannot begin at an instant; empty where they can."""
+    short = next((record.run_id for record in records if _leaves_too_little(record, start_us)), None)
+    return f"a start at {start_us / 1e6:g} s would leave less than half of {short}" if short else ""
 
 
 def _leaves_too_little(record: RunRecord, start_us: int) -> bool:
@@ -188,32 +224,29 @@ def _leaves_too_little(record: RunRecord, start_us: int) -> bool:
 def _later(folder: RunFolder, start_us: int) -> RunFolder:
     record = folder.record
     window = record.window
-    if window is None or not window.start_us < start_us <= window.end_us:
+    if window is None or start_us <= window.start_us:
         return folder
+    # Bins of an attempt that ended early, and so does not count, may be of another width.
+    start_us = _rounded_up(start_us, [record])
     later = record.model_copy(
         update={
-            "window": window.model_copy(update={"start_us": start_us}),
+            "window": window.model_copy(update={"start_us": min(start_us, window.end_us)}),
             "unknown": {**record.unknown, **dict.fromkeys(OF_LOGS, LOGS_UNKNOWN)},
         }
     )
     return folder.later(later, start_us)
 
 
-def _counted(folders: Sequence[RunFolder], start_us: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Requests of the declared windows, and how many of them failed: before the new start, and behind it."""
-    early_due = early_failed = due = failed = 0
-    for folder in folders:
-        table = folder.counts(["latency"])
-        if not table.num_rows:
-            continue
-        counts = LatencyCounts.read(table)
-        early = counts.in_window & (counts.bin.astype("int64") * folder.record.bin_us < start_us)
-        early_due += int(counts.count[early].sum())
-        early_failed += int(counts.count[early & ~counts.ok].sum())
-        behind = counts.in_window & ~early
-        due += int(counts.count[behind].sum())
-        failed += int(counts.count[behind & ~counts.ok].sum())
-    return (early_due, early_failed), (due, failed)
+def _counted(results: Results) -> list[RunFolder]:
+    """Attempts that enter numbers, in order."""
+    folders = results.runs("all")
+    chosen = counting_attempts([folder.record for folder in folders])
+    return [folder for folder in folders if folder.run_id in chosen]
+
+
+def _added(counted: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    pairs = list(counted)
+    return sum(due for due, _ in pairs), sum(failed for _, failed in pairs)
 
 
 def _failures(counted: tuple[int, int]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from towtank.analysis import recovery
+from towtank.analysis import recovery, sentences
 from towtank.analysis.distribution import MICROSECOND_S, Distribution
 from towtank.analysis.logs import logged_values
 from towtank.analysis.model import Quantity, RunSummary
@@ -116,12 +116,16 @@ def summarise_run(
     counts, totals, observed = _read(folder, with_storage=any(name in OF_STORAGE for name in names))
     samples = observed.samples
     if record.window is None or counts is None or totals is None:
-        reason = record.failure or "the run ended before its load was recorded"
+        reason = _why_not(record, "the run ended before its load was recorded")
         return _without_load(record, names, declared, reason=reason, observed=observed)
     window_s = (record.window.end_us - record.window.start_us) * MICROSECOND_S
     latency = counts.distribution(counts.in_window)
-    if latency.n == 0:
-        reason = "no requests in the measured window"
+    if not window_s or not latency.n:
+        reason = (
+            "no requests in the measured window"
+            if window_s
+            else "the load was over before the measured window begins"
+        )
         return _without_load(record, names, declared, reason=reason, observed=observed)
     limit_s = record.timeout_us * MICROSECOND_S
     values = _rates(record.window, totals)
@@ -344,6 +348,10 @@ def _without_load(
     )
 
 
+def _why_not(record: RunRecord, otherwise: str) -> str:
+    return sentences.failure(record.failure) if record.failure else otherwise
+
+
 def _summary(
     record: RunRecord, values: dict[str, Quantity], totals: Totals | None, window_s: float, due: int
 ) -> RunSummary:
@@ -351,7 +359,7 @@ def _summary(
     instrument: str
     reasons: tuple[str, ...]
     if record.state != "complete" or verdicts is None:
-        instrument, reasons = "incomplete", (record.failure or "the run was cut off before it was judged",)
+        instrument, reasons = "incomplete", (_why_not(record, "the run was cut off before it was judged"),)
     else:
         instrument = verdicts.instrument
         reasons = tuple(r.message for r in (*verdicts.instrument_reasons, *verdicts.system_reasons))

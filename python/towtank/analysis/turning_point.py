@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from towtank.analysis.intervals import FloatArray, as_finite, check_confidence
+from towtank.units import format_number
 
 FEWEST_LEVELS = 5
 """Two levels on each side and one more."""
@@ -81,7 +82,8 @@ def turning_point(
     Returns
     -------
     TurningPoint
-        Without a place when there are too few levels, or when one line does as well.
+        Without a place when there are too few levels, when one line does as well, or when the interval is wider than
+        half of all loads.
 
     Raises
     ------
@@ -122,9 +124,11 @@ def turning_point(
     inside = places[rss <= limit]
     _, before, bend = np.linalg.lstsq(_design(x, places[best]), y, rcond=None)[0]
     low, high = float(inside.min()), float(inside.max())
-    wide = high - low > _SMOOTH * (levels[-1] - levels[0])
-    reason = "it bends, but over so wide a range that no single load can be named" if wide else ""
-    return TurningPoint(float(places[best]), low, high, float(before), float(before + bend), p, reason)
+    if high - low > _SMOOTH * (levels[-1] - levels[0]):
+        where = f"between {format_number(low)} and {format_number(high)}"
+        reason = f"it bends somewhere {where}, but over so wide a range that no single load can be named"
+        return TurningPoint(None, p=p, reason=reason)
+    return TurningPoint(float(places[best]), low, high, float(before), float(before + bend), p)
 
 
 def _design(x: FloatArray, place: float | None) -> FloatArray:

@@ -17,7 +17,7 @@ from towtank.analysis.comparison import Compared, Rules, confirmatory, explorato
 from towtank.analysis.differences import between_samples
 from towtank.analysis.model import Comparison, Quantity
 from towtank.analysis.session import Session, read_session
-from towtank.analysis.steady_state import latest_start_us
+from towtank.analysis.steady_state import CommonStart, common_start
 from towtank.analysis.summaries import STANDARD_VARIABLES
 from towtank.analysis.verdicts import goodput_guard
 from towtank.design.digest import difference
@@ -101,8 +101,8 @@ def regressions(old: Results, new: Results) -> Regressions:
         They are one folder, their designs differ (each difference is a line), or a side has no valid run.
     """
     refuse_incomparable(old, new)
-    start_us = latest_start_us((old, new))
-    before, after = read_session(old, start_us), read_session(new, start_us)
+    start = common_start((old, new))
+    before, after = read_session(old, start.start_us), read_session(new, start.start_us)
     for results, session in ((old, before), (new, after)):
         if not session.runs:
             spoiled = sum(session.attempts.values())
@@ -130,7 +130,7 @@ def regressions(old: Results, new: Results) -> Regressions:
             *_damaged(old, new),
             *_lost(plan, before, after),
             *_mixed(before, after),
-            *_begun(start_us),
+            *begun(start),
         ),
         labels={treatment.id: treatment.label for treatment in plan.treatments},
     )
@@ -218,11 +218,14 @@ def _lost(plan: Plan, before: Session, after: Session) -> list[str]:
     return told
 
 
-def _begun(start_us: int | None) -> list[str]:
-    if start_us is None:
+def begun(start: CommonStart) -> list[str]:
+    """Say where windows begin, or why they begin as declared although they should not."""
+    if start.refused:
+        return [f"`steady_state` left nothing out of any side: {start.refused}, and all must begin alike."]
+    if start.start_us is None:
         return []
     return [
-        f"Measured windows of both sides begin at {start_us / 1e6:g} s: p95 is steady only then, by MSER-5."
+        f"Measured windows of all sides begin at {start.start_us / 1e6:g} s: p95 is steady only then, by MSER-5."
     ]
 
 

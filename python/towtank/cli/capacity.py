@@ -121,13 +121,12 @@ def _search(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at-least, --at-most, --step") from error
     rules = Rules(share, confirmations, most_runs)
-    return CapacitySearch(laddered(plan, rungs, rules=f"{step} {confirmations}"), rules)
+    return CapacitySearch(laddered(plan, rungs, rules=f"{100 * share:g}% {confirmations}"), rules)
 
 
 def _say(kept: CapacityFile) -> None:
     """Say what was found, and each as a factor of the first."""
     from towtank.analysis.capacity import factor, remarks, sentence
-    from towtank.errors import ResultsError
 
     typer.echo("")
     for found in kept.capacities:
@@ -135,7 +134,4 @@ def _say(kept: CapacityFile) -> None:
         for remark in remarks(found):
             typer.echo(f"  {remark}")
     for other in kept.capacities[1:]:
-        try:
-            typer.echo(factor(other, kept.capacities[0]))
-        except ResultsError as error:
-            typer.echo(error.message)
+        typer.echo(factor(other, kept.capacities[0]))

@@ -34,7 +34,8 @@ def history(
 ) -> None:
     """Follow the primary variables over many results of one experiment, and say where their level changed.
 
-    The designs must be the same but for the deployments. Ends with 8 when something became worse lately.
+    The designs must be the same but for the deployments. Ends with 8 when something became worse lately, else with 6
+    when the newest result has no valid run or lacks a value that others have.
     """
     from towtank.analysis.history import history as follow
     from towtank.errors import ExitCode
@@ -53,6 +54,8 @@ def history(
             typer.echo(line, err=as_json)
     if found.worse_since(newest):
         raise typer.Exit(int(ExitCode.REGRESSION))
+    if found.unsaid:
+        raise typer.Exit(int(ExitCode.INVALID_RUNS))
 
 
 def _lines(found: History, results: Sequence[Results], newest: int) -> list[str]:
@@ -68,6 +71,7 @@ def _lines(found: History, results: Sequence[Results], newest: int) -> list[str]
         ]
     said += [f"note: {note}" for note in found.notes]
     said.append(f"note: {found.caution}")
+    said += [f"not known: {line}" for line in found.unsaid]
     lately = len(found.worse_since(newest))
     changes = sentences.count(len(found.changes), "changes of level")
     said.append(

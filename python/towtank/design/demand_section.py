@@ -10,7 +10,7 @@ from towtank.design.experiment_file import DemandFile
 from towtank.design.include import Library
 from towtank.design.known_capacity import read_named
 from towtank.design.problems import Problems
-from towtank.design.slo import asked_variables
+from towtank.design.slo import asked_variables, bounds_in_words
 from towtank.design.tree import Mapping, Node
 from towtank.design.validation import Path, joined, validated
 from towtank.variables import DEMAND_VARIABLES
@@ -102,7 +102,8 @@ def calibration(capacities: Sequence[Capacity], deployment: str) -> tuple[Demand
             raise ValueError(f"{deployment!r} has two capacities with {replicas} replicas; one is needed")
         if one.slo != mine[0].slo:
             raise ValueError(
-                f"{one.label} was searched for the objectives {one.slo}, {mine[0].label} for {mine[0].slo}"
+                f"{one.label} was searched for the objectives {bounds_in_words(one.slo)}, {mine[0].label} for "
+                f"{bounds_in_words(mine[0].slo)}"
             )
         levels[replicas] = DemandLevel(replicas=replicas, holds=one.holds, fails=one.fails)
     if 1 not in levels:

@@ -10,8 +10,18 @@ from collections.abc import Mapping as MappingType
 from towtank.design.problems import Place, Problems, listing, nearest, shown
 from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined
-from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, parse_ratio
-from towtank.variables import NO_OWN, Variable, known_names, variable
+from towtank.units import (
+    format_bytes,
+    format_duration,
+    format_number,
+    format_ratio,
+    parse_bytes,
+    parse_cores,
+    parse_duration,
+    parse_rate,
+    parse_ratio,
+)
+from towtank.variables import NO_OWN, Variable, is_known, known_names, own_variable, variable
 
 
 def _count(value: str | float) -> float:
@@ -55,6 +65,32 @@ def read_bound(name: str, value: str) -> float:
         if unit in ("count", "bytes_per_s", "money") and value.isascii() and value.isdecimal()
         else value
     )
+
+
+_WORDS: dict[str, Callable[[float], str]] = {
+    "s": format_duration,
+    "ratio": lambda value: format_ratio(value, digits=6),
+    "per_s": lambda value: f"{format_number(value)} /s",
+    "bytes": format_bytes,
+    "bytes_per_s": lambda value: f"{format_bytes(value)}/s",
+    "cores": lambda value: f"{format_number(value)} cores",
+}
+
+
+def bounds_in_words(bounds: MappingType[str, float]) -> str:
+    """Say bounds as a reader would: ``p95 300 ms and goodput 99.9 %``; ``none`` without any.
+
+    Parameters
+    ----------
+    bounds : mapping
+        Response variable → bound in its base unit; one that the experiment declares has the unit of its name's ending.
+    """
+    said = [f"{name} {_WORDS.get(_unit(name), format_number)(bound)}" for name, bound in bounds.items()]
+    return " and ".join(said) or "none"
+
+
+def _unit(name: str) -> str:
+    return (variable(name) if is_known(name) else own_variable(name, "lower")).unit
 
 
 def check_variable(  # noqa: PLR0917 - every place that names one is checked with the same five

@@ -94,11 +94,23 @@ def varied_factors(treatments: tuple[TreatmentSummary, ...]) -> list[str]:
 
 
 def series_factor(treatments: tuple[TreatmentSummary, ...]) -> str | None:
-    """Return the factor that colours stand for: the deployment, or the first that is varied; None where nothing is."""
+    """Return the factor that colours stand for: the deployment, else the first varied one whose levels are names.
+
+    Where all are numbers it is the first; None where nothing is varied.
+    """
     varied = varied_factors(treatments)
     if "deployment" in varied:
         return "deployment"
-    return varied[0] if varied else None
+    names = [f for f in varied if not are_numbers(treatments, f)]
+    return next(iter((*names, *varied)), None)
+
+
+def are_numbers(treatments: tuple[TreatmentSummary, ...], factor: str) -> bool:
+    """Whether all levels of a factor are numbers: an axis has a place for them, and their order is no accident."""
+    return all(
+        isinstance(level, int | float) and not isinstance(level, bool)
+        for level in (t.levels.get(factor) for t in treatments)
+    )
 
 
 def _series(treatment: TreatmentSummary, key: str | None, label: str) -> str:

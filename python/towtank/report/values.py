@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from towtank.analysis.model import Comparison, Estimate, ExperimentAnalysis, Quantity
 from towtank.report.model import Cell, Tone
@@ -58,6 +59,19 @@ def show(var: Variable, value: float, *, digits: int = 3) -> str:
         case _:
             text = format_number(value, digits=digits)
     return text.replace("-", MINUS)
+
+
+def between(var: Variable, values: Iterable[float]) -> str:
+    """Show the least and the greatest of some values, or the one that all are to three digits.
+
+    >>> between(variable("p95"), [0.5, 2.0, 0.5])
+    '500 ms to 2 s'
+    >>> between(variable("p95"), [0.5, 0.5000001])
+    '500 ms'
+    """
+    kept = list(values)
+    ends = [show(var, value) for value in (min(kept), max(kept))]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def share(ratio: float) -> str:

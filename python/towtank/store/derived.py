@@ -1,7 +1,8 @@
 """What was derived from a run's tables, kept beside the report, so that one more run means reading one run.
 
-Each run has one file. Its name says the run and a digest of everything that it depends on: the run's files, what was
-asked of them, and the code that derived it. What does not fit any more is not found, and is replaced.
+Each run has one file for each kind of what is derived. Its name says the run, the kind, and a digest of everything that
+it depends on: the run's files, what was asked of them, and the code that derived it. What does not fit any more is not
+found, and is replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from towtank.store.run_folder import RunFolder
 
 T = TypeVar("T")
 
-_SUFFIX = ".run"
 _DIGITS = 24
 
 
@@ -57,7 +57,7 @@ class DerivedRuns:
     Attributes
     ----------
     found, missed : list of str
-        Runs that `get` knew, and those that it did not.
+        Runs that `get` knew, and those that it did not; once for each kind that was asked for.
     """
 
     def __init__(self, folder: Path, *, made_by: str) -> None:
@@ -77,7 +77,7 @@ class DerivedRuns:
         kind : type
             The dataclass that is expected.
         """
-        path = self._path(run, asked)
+        path = self._path(run, asked, kind)
         if path.is_file() and not path.is_symlink():
             with contextlib.suppress(PackedError):
                 kept = unpack(path, kind)
@@ -92,7 +92,7 @@ class DerivedRuns:
         Where the folder cannot be written to, or a value is too strange, nothing is kept: the next analysis reads
         the run again.
         """
-        path = self._path(run, asked)
+        path = self._path(run, asked, type(value))
         with contextlib.suppress(OSError, TypeError, pa.ArrowException):
             self._folder.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".", suffix=".tmp")
@@ -103,16 +103,20 @@ class DerivedRuns:
                 temporary.replace(path)
             finally:
                 temporary.unlink(missing_ok=True)
-            for other in self._folder.glob(f"{self._stem(run)}*{_SUFFIX}"):
+            for other in self._folder.glob(f"{self._stem(run)}*{_suffix(type(value))}"):
                 if other != path:
                     other.unlink(missing_ok=True)
 
-    def _path(self, run: RunFolder, asked: object) -> Path:
+    def _path(self, run: RunFolder, asked: object, kind: type) -> Path:
         told = f"{self._made_by}\n{checksum(run)}\n{asked!r}"
         digest = hashlib.sha256(told.encode()).hexdigest()[:_DIGITS]
-        return self._folder / f"{self._stem(run)}{digest}{_SUFFIX}"
+        return self._folder / f"{self._stem(run)}{digest}{_suffix(kind)}"
 
     @staticmethod
     def _stem(run: RunFolder) -> str:
         """Start of the names of a run's files: its own name may be too long for one, or hold signs of patterns."""
         return f"{hashlib.sha256(run.run_id.encode()).hexdigest()[:12]}-"
+
+
+def _suffix(kind: type) -> str:
+    return f".{kind.__name__.lower()}"

@@ -103,8 +103,12 @@ def measure(results: Results, run: RunFolder, expressions: Mapping[str, str]) ->
     """
     if not expressions:
         return {}
-    if run.record.window is None:
+    window = run.record.window
+    if window is None:
         return dict.fromkeys(expressions, Measured(None, "the run ended before its load was recorded"))
+    if window.start_us == window.end_us:
+        reason = "the load was over before the measured window begins"
+        return dict.fromkeys(expressions, Measured(None, reason))
     with Database(results.only(run), memory_bytes=MEMORY_BYTES) as database:
         return {
             name: _value(database, sql, ratio=name.endswith("_ratio")) for name, sql in expressions.items()

@@ -287,5 +287,5 @@ def test_the_cause_that_kept_the_first_run_from_starting_stands_first(tmp_path):
     for file in path.glob("runs/*/run.json"):
         file.write_text(json.dumps({**json.loads(file.read_text()), "failure": "nginx: not found"}))
     found = analyse(Results.open(path))
-    assert found.caution == "The cause: nginx: not found"
+    assert found.caution == "The cause: “nginx: not found”"
     assert (found.findings[0].name, found.findings[0].severity) == ("interrupted_runs", "serious")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -130,6 +131,23 @@ def test_faults_and_proxies_are_stand_ins():
     assert lines[1][0].startswith("a proxy stands on the ways")
     assert lines[1][2] == ()
     assert told(changed(make_plan(), faults=(none,)), "stand-ins") == []
+
+
+@pytest.mark.parametrize(
+    ("digests", "said"),
+    [
+        (("a", "a"), ["the same machine, versions and engine for all runs"]),
+        (("a", "b"), ["2 different ones"]),
+        (("a", ""), ["not known of 1 of 2 runs"]),
+        (("", ""), ["not known: no run says on which machine and with which versions it was made"]),
+        (("a", "b", ""), ["not known of 1 of 3 runs", "2 different ones"]),
+        ((), []),
+    ],
+)
+def test_environments_that_no_run_tells_of_are_not_one(digests, said):
+    counted = [SimpleNamespace(environment_digest=digest) for digest in digests]
+    found = conditions(make_plan(), counted, (), (), {})
+    assert [c.said for c in found if c.topic == "environment"] == said
 
 
 def test_collapses_are_counted_and_their_absence_is_said():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -149,6 +150,36 @@ def test_gaps_are_left_out_and_told(nights, tmp_path):
     [change] = found.changes
     assert found.points[change.at].name == "n09"
     assert change.before == 6
+
+
+@pytest.mark.parametrize("newest", ["invalid", "empty", "gap"])
+def test_a_newest_result_of_which_nothing_is_known_is_not_green(nights, tmp_path, newest):
+    copies = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in nights[:SLOWER_FROM]]
+    assert command(*copies).exit_code == 0
+
+    def spoil(record):
+        record["verdicts"]["instrument"] = "invalid"
+
+    if newest == "empty":
+        for run in (copies[-1] / "runs").iterdir():
+            shutil.rmtree(run)
+    changed(copies[-1], spoil, "*two*" if newest == "gap" else "*")
+    told = command(*copies, "--github")
+    assert told.exit_code == 6, told.output
+    expected = {
+        "gap": "not known: median of two has no value in the newest result: the treatment has no valid run.",
+    }.get(
+        newest, "not known: n08 is newer than n07 and has no valid run: nothing is said of it, good or bad."
+    )
+    assert expected in told.output
+    assert told.output.splitlines()[-1].startswith("::error title=the newest result::")
+    assert json.loads(command(*copies, "--json").output)["unsaid"] == [expected.removeprefix("not known: ")]
+
+
+def test_a_change_for_the_worse_counts_more_than_what_is_not_known(nights, tmp_path):
+    copies = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in nights]
+    changed(copies[-1], lambda record: record["verdicts"].update(instrument="invalid"))
+    assert command(*copies).exit_code == 8
 
 
 def test_what_falls_among_failures_is_worse_without_a_size(nights, tmp_path):

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 from support.make_results import TreatmentModel, make_results
 from towtank.analysis import analyse
+from towtank.analysis import kept_runs as kept_module
 from towtank.analysis.demand import Judged
 from towtank.analysis.distribution import Distribution, Pool, merge
 from towtank.analysis.elasticity import Adaptation, Elasticity
@@ -131,6 +133,19 @@ def test_a_run_that_changed_is_read_again_and_only_that(folder, read):
     assert len(list((folder / "report" / ".derived").iterdir())) == len(Results.open(folder).runs("all")), (
         "what does not fit any more is replaced"
     )
+
+
+def test_another_version_of_a_library_reads_again(folder, read, monkeypatch):
+    analysed(folder)
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "0.0.1" if name == "duckdb" else version(name))
+    kept_module._code.cache_clear()
+    read.clear()
+    try:
+        analysed(folder)
+    finally:
+        kept_module._code.cache_clear()
+    assert len(read) == len(Results.open(folder).runs("all"))
 
 
 def test_other_questions_read_again(folder, read):

@@ -75,7 +75,7 @@ def test_two_loads_or_other_differences_are_no_curve():
 
 def test_every_run_is_a_point_that_kept_its_objective_or_not():
     plan = at_loads((10, 50, 90, 110))
-    points = load_points(plan, runs_of(plan, queue))
+    points = load_points(load_families(plan), runs_of(plan, queue))
     p95 = points[points.variable == "p95"].set_index("load")
     assert p95.loc[10].kept.tolist() == [True, True]
     assert p95.loc[110].kept.tolist() == [False, False]
@@ -87,7 +87,7 @@ def test_every_run_is_a_point_that_kept_its_objective_or_not():
 
 def test_the_load_at_which_latency_turns_is_found_and_what_is_left_out_is_counted():
     plan = at_loads((10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 120))
-    curves = load_curves(plan, load_points(plan, runs_of(plan, queue)))
+    curves = load_curves(load_families(plan), load_points(load_families(plan), runs_of(plan, queue)), seed=7)
     p95, throughput = curves
     assert [one.variable for one in curves] == ["p95", "throughput"], "goodput is no latency"
     assert p95.turning.low <= 60 <= p95.turning.high
@@ -98,9 +98,22 @@ def test_the_load_at_which_latency_turns_is_found_and_what_is_left_out_is_counte
 
 def test_a_response_that_does_not_turn_has_no_such_place():
     plan = at_loads((10, 20, 30, 40, 50, 60))
-    curves = load_curves(plan, load_points(plan, runs_of(plan, queue)))
+    curves = load_curves(load_families(plan), load_points(load_families(plan), runs_of(plan, queue)), seed=7)
     assert [one.turning.at for one in curves] == [None, None]
     assert all(one.turning.reason for one in curves)
+
+
+def test_scaling_is_fitted_to_the_same_families_that_are_drawn():
+    """Two of one label are told apart by their numbers, and one of them has too few levels for a law."""
+    many = at_loads((1, 2, 4, 8, 16), closed=True)
+    few = at_loads((1, 2, 4), closed=True, slo={"p95": 0.2})
+    renamed = (replace(one, id=f"few-{one.id}") for one in few.treatments)
+    both = replace(many, treatments=(*renamed, *many.treatments))
+    families = load_families(both)
+    assert [one.label for one in families] == ["gke (1)", "gke (2)"]
+    (found,) = scaling_laws(families, load_points(families, runs_of(both, law)), ())
+    assert found.label == "gke (2)"
+    assert found.law.levels == 5
 
 
 def law(users, number):
@@ -110,13 +123,16 @@ def law(users, number):
 
 def test_throughput_over_users_has_a_law_and_arrivals_have_none():
     plan = at_loads((1, 2, 4, 8, 16, 32, 64), closed=True)
-    (found,) = scaling_laws(plan, load_points(plan, runs_of(plan, law)), ())
+    (found,) = scaling_laws(load_families(plan), load_points(load_families(plan), runs_of(plan, law)), ())
     assert (found.of, found.by) == ("throughput", "users")
     assert found.law.contention.low <= 0.05 <= found.law.contention.high
     assert found.law.crosstalk.low <= 0.002 <= found.law.crosstalk.high
     assert found.law.peak_at == pytest.approx(np.sqrt(0.95 / 0.002), rel=0.1)
     opened = at_loads((1, 2, 4, 8, 16))
-    assert scaling_laws(opened, load_points(opened, runs_of(opened, law)), ()) == ()
+    assert (
+        scaling_laws(load_families(opened), load_points(load_families(opened), runs_of(opened, law)), ())
+        == ()
+    )
 
 
 def capacity(replicas, holds):
@@ -128,11 +144,11 @@ def capacity(replicas, holds):
 
 def test_capacity_over_replicas_has_a_law_from_four_numbers_on():
     plan = make_plan(("one",), answered=False)
-    points = load_points(plan, {})
+    points = load_points(load_families(plan), {})
     searched = [capacity(n, 50 * n / (1 + 0.1 * (n - 1))) for n in (1, 2, 4, 8)]
-    (found,) = scaling_laws(plan, points, searched)
+    (found,) = scaling_laws(load_families(plan), points, searched)
     assert (found.label, found.of, found.by) == ("app", "capacity", "replicas")
     assert found.law.contention.value == pytest.approx(0.1, abs=0.01)
     assert any("4 levels are few" in one for one in found.cautions)
     assert any("rungs of a ladder" in one for one in found.cautions)
-    assert scaling_laws(plan, points, searched[:3]) == ()
+    assert scaling_laws(load_families(plan), points, searched[:3]) == ()

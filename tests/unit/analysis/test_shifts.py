@@ -175,3 +175,24 @@ def test_constant_stretches_follow_the_load():
 
     staged = replace(one, spec=one.spec.model_copy(update={"workload": workload}))
     assert constant_stretches(staged.spec) == ((0.0, 5.0), (7.0, 10.0))
+
+
+def test_where_the_warmup_cannot_be_judged_that_is_told():
+    """No advice must not look like good advice."""
+    lengths = enumerate((49, 40, 50))
+    runs = [of_run(record(), series(noisy(seed)[:n]), events(), ((0.0, 100.0),)) for seed, n in lengths]
+    among_failures = noisy(4)
+    among_failures[60] = np.inf
+    runs.append(of_run(record(), series(among_failures), events(), ((0.0, 100.0),)))
+    [told] = shift_findings(make_plan(), runs)
+    assert (told.name, told.severity) == ("warmup_unjudged", "info")
+    assert "3 of 4 runs" in told.message
+    assert (
+        "in 2 runs there are fewer than the 50 time bins of constant load that MSER-5 needs (40 at least)"
+        in (told.message)
+    )
+    assert "in 1 run the p95 of some time bin lies among failures" in told.message
+
+
+def test_a_load_that_changes_has_no_warmup_to_judge():
+    assert list(shift_findings(make_plan(), [of_run(record(), series(noisy(1)), events(), ())])) == []

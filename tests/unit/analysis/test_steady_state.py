@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,12 @@ import pytest
 from support.make_results import Step, TreatmentModel, make_results
 from towtank.analysis import analyse
 from towtank.analysis.planning import pilot_values
-from towtank.analysis.steady_state import steady_findings, steady_folders, steady_state
+from towtank.analysis.session import read_session
+from towtank.analysis.steady_state import common_start, steady_findings, steady_folders, steady_state
 from towtank.analysis.versions import regressions
 from towtank.design.model import Answer
 from towtank.report.interchange.files import write_hgrm
-from towtank.store import Results
+from towtank.store import Results, RunFolder
 from towtank.store.derived import DerivedRuns
 
 OWN = {
@@ -149,14 +151,37 @@ def test_what_was_kept_of_runs_is_read_again_where_windows_move(unasked, results
     derived = DerivedRuns(tmp_path, made_by="test")
     assert {run.window_s for run in analyse(unasked, derived=derived).runs} == {59.0}
     assert {run.window_s for run in analyse(results, derived=derived).runs} == {60 - start_s}
+    derived.found.clear()
     assert {run.window_s for run in analyse(results, derived=derived).runs} == {60 - start_s}
-    assert len(derived.found) == 6
+    assert len(derived.found) == 2 * 6  # how a run begins, and all else of it
+
+
+def test_no_table_is_read_again_where_nothing_changed(folder, tmp_path, monkeypatch):
+    """What the windows of all runs depend on is kept of each run: one more run means reading one run."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    late = next(f for f in Results.open(copy).runs("all") if f.record.block == 3)
+    shutil.move(late.path, tmp_path / "later")
+    told = analyse(Results.open(copy), derived=DerivedRuns(tmp_path / "kept", made_by="test"))
+    assert len(told.runs) == 5
+    shutil.move(tmp_path / "later", late.path)
+    read = set()
+    plain = RunFolder.counts
+    monkeypatch.setattr(RunFolder, "counts", lambda self, *a: (read.add(self.run_id), plain(self, *a))[1])
+    again = analyse(Results.open(copy), derived=DerivedRuns(tmp_path / "kept", made_by="test"))
+    assert read == {late.run_id}
+    fresh = analyse(Results.open(copy))
+    assert [f.message for f in again.findings] == [f.message for f in fresh.findings]
+    assert [r.values for r in again.runs] == [r.values for r in fresh.runs]
 
 
 def test_short_runs_are_not_judged_and_that_is_told(tmp_path):
     found = analyse(Results.open(made(tmp_path / "results", duration_s=8.0, blocks=2)))
     [told] = [f for f in found.findings if f.name == "steady_state_unknown"]
     assert "none of 4 runs" in told.message
+    assert (
+        "in 4 runs there are fewer than the 50 time bins of constant load that MSER-5 needs" in told.message
+    )
+    assert not [f for f in found.findings if f.name == "warmup_unjudged"], "said twice"
     assert {run.window_s for run in found.runs} == {7.0}
 
 
@@ -173,7 +198,8 @@ def test_failures_at_the_beginning_are_not_hidden(folder, tmp_path):
         pq.write_table(table.set_column(at, "outcome_class", other), path)
     judged, failing = Results.open(folder), Results.open(copy)
     found = steady_state(judged, judged.plan)
-    [told] = steady_findings(found, failing.runs("all"), {})
+    failed = steady_state(failing, failing.plan)
+    [told] = steady_findings(replace(found, beginnings=failed.beginnings), {})
     assert told.severity == "warning"
     assert "0 % of the rest" in told.message
 
@@ -183,6 +209,52 @@ def test_two_sessions_begin_at_the_same_time(results, tmp_path, start_s):
     later_s = steady_state(slower, slower.plan).start_us / 1e6
     assert later_s > start_s
     found = regressions(results, slower)
-    assert any(f"both sides begin at {later_s:g} s" in note for note in found.notes)
+    assert any(f"all sides begin at {later_s:g} s" in note for note in found.notes)
     claim = next(c for c in found.claims if c.treatment_id == "cold")
     assert claim.estimate == pytest.approx(1, abs=0.1)
+
+
+def ended_early(folder, tmp_path, end_s, *, instrument="valid"):
+    """A copy in which the load of one run was over after so many seconds."""
+    copy = Path(shutil.copytree(folder, tmp_path / f"ended-{end_s:g}"))
+    path = min(copy.glob("runs/*cold*/run.json"))
+    record = json.loads(path.read_text("utf-8"))
+    record["window"] |= {"end_us": round(end_s * 1e6), "drained_us": round(end_s * 1e6)}
+    record["verdicts"]["instrument"] = instrument
+    path.write_text(json.dumps(record), "utf-8")
+    return Results.open(copy), record["run_id"]
+
+
+def test_an_attempt_that_was_over_before_the_start_has_no_values(folder, tmp_path, start_s):
+    """Its window would be another one than that of all other attempts."""
+    ended, run_id = ended_early(folder, tmp_path, start_s - 1.75, instrument="invalid")
+    found = analyse(ended)
+    run = next(run for run in found.runs if run.run_id == run_id)
+    assert run.window_s == 0
+    for name in ("median", "throughput", *OWN):
+        assert run.values[name].value is None, name
+        assert run.values[name].reason == "the load was over before the measured window begins", name
+    assert {run.window_s for run in found.runs if run.run_id != run_id} == {60 - start_s}
+
+
+def test_bins_of_an_attempt_that_ended_early_may_be_of_any_width(folder, tmp_path, start_s):
+    ended, run_id = ended_early(folder, tmp_path, start_s + 3.5, instrument="invalid")
+    record = next(f.record for f in ended.runs("all") if f.run_id == run_id)
+    record.__dict__["bin_us"] = 1_500_000 if start_s % 1.5 else 700_000
+    found = analyse(ended)
+    assert next(run for run in found.runs if run.run_id == run_id).window_s < 3.5
+
+
+def test_runs_too_short_for_the_common_start_keep_all_windows(results, folder, tmp_path, start_s):
+    """Of one side with and the other without its beginning nothing else could be told; so neither begins later."""
+    ended, run_id = ended_early(folder, tmp_path, start_s + 3)
+    assert steady_state(ended, ended.plan).refused
+    found = regressions(ended, results)
+    [note] = [note for note in found.notes if "steady_state" in note]
+    assert f"would leave less than half of {run_id}" in note
+    assert "left nothing out of any side" in note
+    assert not any("begin at" in note for note in found.notes)
+    assert (
+        read_session(results, common_start((ended, results)).start_us).values["requests"]["warm"][0].value
+        == 20 * 59
+    )

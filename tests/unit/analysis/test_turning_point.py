@@ -43,6 +43,16 @@ def test_without_a_turn_that_is_the_answer():
     assert "fits exactly" in straight.reason
 
 
+def test_a_bend_that_could_be_anywhere_has_no_place():
+    """Latency that rises ever more steeply has no single load from which on it does."""
+    rng = np.random.default_rng(0)
+    bent = np.exp(-3 + 6e-8 * LOADS**2 + rng.normal(0, 0.25, LOADS.size))
+    found = turning_point(LOADS, bent, rng=np.random.default_rng(2))
+    assert (found.at, found.low, found.high) == (None, None, None)
+    assert found.p <= 0.05
+    assert "no single load can be named" in found.reason
+
+
 def test_two_exact_lines_turn_where_they_meet():
     found = turning_point(LOADS, np.maximum(LOADS, 2200), rng=np.random.default_rng(2), log=False)
     assert found.at == pytest.approx(2200, abs=20)

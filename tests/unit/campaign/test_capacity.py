@@ -213,8 +213,27 @@ def test_a_capacity_is_a_factor_of_another_of_the_same_kind_only():
     assert "no load was confirmed of OpenWhisk" in words.factor(
         capacity(), capacity(label="OpenWhisk", holds=None)
     )
-    with pytest.raises(ResultsError, match="cannot be compared"):
-        words.factor(capacity(), capacity(model="open"))
+    assert words.factor(capacity(), capacity(label="b", model="open")).endswith(
+        "no factor, since one was searched by users, the other by arrivals/s"
+    )
+    others = words.factor(capacity(), capacity(label="b", slo={"p95": 0.5, "goodput": 0.999}))
+    assert "different objectives" in others
+    assert "against p95 500 ms and goodput 99.9 %" in others
+    assert "{" not in others
+
+
+def test_a_factor_says_where_it_may_be_more_or_less():
+    whisk, endless = (
+        capacity(label="Whisk", holds=205.0, fails=215.0),
+        capacity(label="top", holds=410.0, fails=None),
+    )
+    assert words.factor(endless, whisk) == (
+        "top carries 2 times what Whisk carries, or more (at least 1.91): of top no load was refuted"
+    )
+    assert words.factor(whisk, endless) == (
+        "Whisk carries 0.5 times what top carries, or less (at most 0.524): of top no load was refuted"
+    )
+    assert words.factor(endless, endless).endswith("or more, or less: no load was refuted of either")
 
 
 def test_the_file_says_all_and_is_read_back(tmp_path):

@@ -25,6 +25,13 @@ def test_the_ladder_lies_around_the_load_of_the_file():
     assert search((20.0, 40.0)).laddered.rungs["gke"][0] == 20
 
 
+def test_a_step_may_be_written_in_any_way():
+    """What was searched with `--step 5%` goes on with `--step 0.05`."""
+    assert search(step="0.05").first_plan().digest == search().first_plan().digest
+    assert search(step="0.050").first_plan().digest == search(step="5.0 %").first_plan().digest
+    assert search(step="6%").first_plan().digest != search().first_plan().digest
+
+
 def test_the_search_begins_at_the_load_of_the_file():
     searching = search((5.0, 20.0))
     (first,) = searching.first_plan().runs

@@ -95,6 +95,27 @@ def test_heat_maps_have_one_hue_per_deployment_and_shares_of_the_moment():
     assert all("<svg" in picture for picture in drawn(figure))
 
 
+def test_heat_maps_show_stages_and_faults_and_say_how_wide_their_bins_are():
+    sample = sample_analysis()
+    ids = [t.treatment_id for t in sample.treatments]
+    longer = sample.heat.treatment_id == ids[1]
+    fault = {
+        "treatment_id": ids[0], "kind": "kill", "target": "app", "instances": ["app-1"], "start_s": 4.0, "end_s": 4.5,
+    }  # fmt: skip
+    wider = replace(
+        sample,
+        heat=sample.heat.assign(bin_s=sample.heat.bin_s.mask(longer, 2 * sample.heat.bin_s)),
+        faults=(fault,),
+    )
+    (figure,) = heat(wider, Names(wider))
+    assert "(500 ms to 1 s bins)" in figure.caption
+    assert "Shaded: spike." in figure.caption
+    assert "Red: while a fault was on (kill of app-1)." in figure.caption
+    assert [s["name"] for s in figure.datasets["stages"]] == ["plateau", "spike", "plateau again"]
+    assert figure.datasets["faults"][0]["start"] == 4.0
+    assert all("<svg" in picture for picture in drawn(figure))
+
+
 def test_an_interaction_needs_two_factors():
     sample = sample_analysis()
     assert interactions(sample, Names(sample), PRIMARY) is None
@@ -116,6 +137,24 @@ def test_interactions_show_every_mean_with_its_interval():
     assert '"strokeDash"' in spec
     assert '"shape"' in spec
     assert all("<svg" in picture for picture in drawn(figure))
+
+
+def test_numbers_and_many_levels_go_along_the_axis():
+    """The axis has room for an order; lines have not."""
+    both = factorial(
+        [{"region": r, "users": u, "deployment": d} for r in "abc" for u in (50, 25) for d in "xy"]
+    )
+    figure = interactions(both, Names(both), ("p95",))
+    assert "depend on users?" in figure.title
+    assert list(dict.fromkeys(r["level"] for r in figure.datasets["interaction"])) == ["50", "25"]
+    assert '"domain": ["25", "50"]' in json.dumps(figure.wide)
+    names_only = factorial(
+        [{"zone": z, "region": r, "deployment": d} for z in "ab" for r in "abc" for d in "xy"]
+    )
+    assert "depend on region?" in interactions(names_only, Names(names_only), ("p95",)).title
+    without = factorial([{"users": u, "backend": b} for u in (25, 50) for b in ("nfs", "ceph")])
+    figure = interactions(without, Names(without), ("p95",))
+    assert figure.title == "Does the effect of backend depend on users?"
 
 
 def test_other_factors_become_panels_of_an_interaction():

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis
+from towtank.report.figures import base
 from towtank.report.naming import Named
+from towtank.report.style import LIGHT
 from towtank.report.text import clean, listed, shorten
 
 MAX_STAGES = 40
+ROOM_FOR_NAME_PX = 34
+"""Narrower stages stay without their name."""
 _FAULT_COLUMNS = ["treatment", "start", "end", "what"]
 _STAGE_COLUMNS = ["number", "name", "start", "end", "middle", "shade"]
 
@@ -48,12 +53,61 @@ class Backdrop:
             "faults": pd.DataFrame(self.faults, columns=_FAULT_COLUMNS),
         }
 
+    def time(self) -> alt.Scale:
+        """Scale of the time axis."""
+        return alt.Scale(domain=[0, self.end_s], nice=False)
+
+    def shading(self, width: int, *, named: bool) -> list[alt.Chart]:
+        """Every other stage; with names, where a name has room."""
+        if not self.stages:
+            return []
+        source = alt.Chart(base.data("stages"))
+        shaded = source.transform_filter(alt.datum.shade == 1).mark_rect(color=LIGHT["shade"], opacity=1)
+        layers = [shaded.encode(x=alt.X("start:Q", scale=self.time()), x2="end:Q")]
+        for number, stage in enumerate(self.stages if named else ()):
+            room = (stage["end"] - stage["start"]) / self.end_s * width
+            if room < ROOM_FOR_NAME_PX:
+                continue
+            name = source.transform_filter(alt.datum.number == number).mark_text(
+                baseline="bottom", fontSize=10.5, color=LIGHT["muted"], limit=room, dy=-3
+            )
+            layers.append(name.encode(x=alt.X("middle:Q", scale=self.time()), y=alt.value(0), text="name:N"))
+        return layers
+
+    def disturbed(self, named: Named | None) -> list[alt.Chart]:
+        """When faults were on: of one treatment, or of all."""
+        if not self.faults:
+            return []
+        source = rows_of("faults", named)
+        tooltip = [
+            alt.Tooltip("what:N", title="fault"),
+            alt.Tooltip("start:Q", title="from (s)", format=".3~r"),
+        ]
+        area = source.mark_rect(color=LIGHT["fail"], opacity=0.16)
+        edge = source.mark_rule(color=LIGHT["fail"], opacity=0.7, strokeWidth=1)
+        x = alt.X("start:Q", scale=self.time())
+        return [area.encode(x=x, x2="end:Q", tooltip=tooltip), edge.encode(x=x, tooltip=tooltip)]
+
+    def stages_told(self) -> str:
+        """Sentence of a caption; empty without stages."""
+        shaded = [stage["name"] for stage in self.stages if stage["shade"]]
+        return f" Shaded: {listed(shaded)}." if shaded else ""
+
     def faults_told(self) -> str:
         """Sentence of a caption; empty without faults."""
         if not self.faults:
             return ""
         what = list(dict.fromkeys(str(one["what"]) for one in self.faults))
         return f" Red: while a fault was on ({listed(what)})."
+
+
+def rows_of(dataset: str, named: Named | None) -> alt.Chart:
+    """Rows of a data set: of one treatment, or of all."""
+    rows = alt.Chart(base.data(dataset))
+    if named is None:
+        return rows
+    mine: alt.Chart = rows.transform_filter(alt.datum.treatment == named.short)
+    return mine
 
 
 def _stages(analysis: ExperimentAnalysis, group: tuple[Named, ...]) -> list[dict[str, Any]]:

@@ -10,13 +10,14 @@ import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.figures import base, timeseries
+from towtank.report.figures.backdrop import Backdrop
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.figures.timeplot import time_axis
 from towtank.report.model import Figure
 from towtank.report.naming import Named, Names
 from towtank.report.style import LIGHT
 from towtank.report.text import listed
-from towtank.report.values import known, share, show
+from towtank.report.values import between, known, share, show
 
 MAX_FIGURES = 3
 LEAST_SHARE = 0.001
@@ -42,18 +43,20 @@ def heat(analysis: ExperimentAnalysis, names: Names) -> list[Figure]:
             continue
         title = panel if len(names.panels) > 1 else ""
         number = len(drawn) + 1 if len(groups) > 1 else 0
-        drawn.append(_maps(mine, group, title=title, number=number))
+        drawn.append(_maps(analysis, mine, group, title=title, number=number))
     if left_out:
         note = f" Not drawn, to keep the page readable: {listed(left_out)}."
         drawn[-1] = replace(drawn[-1], caption=drawn[-1].caption + note)
     return drawn
 
 
-def _maps(frame: pd.DataFrame, group: tuple[Named, ...], *, title: str, number: int) -> Figure:
+def _maps(
+    analysis: ExperimentAnalysis, frame: pd.DataFrame, group: tuple[Named, ...], *, title: str, number: int
+) -> Figure:
     shown = frame[(frame.share >= LEAST_SHARE) | frame.low_s.isna()]
     answered = shown[shown.low_s.notna() & shown.high_s.map(math.isfinite)]
     failed = shown[shown.low_s.isna()]
-    end_s = float((frame.t_s + frame.bin_s).max())
+    behind = Backdrop.of(analysis, group, values_end_s=float((frame.t_s + frame.bin_s).max()))
     span = (float(answered.low_s.min()), float(answered.high_s.max())) if not answered.empty else (0.001, 1.0)
     there = [named for named in group if (frame.treatment_id == named.id).any()]
 
@@ -61,20 +64,21 @@ def _maps(frame: pd.DataFrame, group: tuple[Named, ...], *, title: str, number: 
         columns = 1 if layout.narrow else len(there)
         width = layout.plot(left=66, columns=columns, gap=14)
         maps = [
-            _map(i, named, span, end_s, width=width, left=layout.narrow or i == 0,
+            _map(i, named, span, behind, width=width, left=layout.narrow or i == 0,
                  failing=not failed.empty)
             for i, named in enumerate(there)
         ]  # fmt: skip
         return alt.concat(*maps, columns=columns, spacing=14) if len(maps) > 1 else maps[0]
 
-    bin_s = float(frame.bin_s.iloc[0])
+    bins = between(known("p95"), frame.groupby("treatment_id").bin_s.first())
     strip = " The strip above a map is the share of requests that failed." if not failed.empty else ""
     return base.build(
         id=f"heat-{number}" if number else "heat",
         title="Latency over time" + (f": {title}" if title else ""),
-        caption=f"All requests of all valid runs, by when they were due ({show(known('p95'), bin_s)} bins) and how "
+        caption=f"All requests of all valid runs, by when they were due ({bins} bins) and how "
         f"long they took. The stronger the colour, the larger their share of the requests due in that moment; "
-        f"cells below {share(LEAST_SHARE)} are left out.{strip} Pooled, descriptive.",
+        f"cells below {share(LEAST_SHARE)} are left out.{strip}{behind.stages_told()}{behind.faults_told()} "
+        "Pooled, descriptive.",
         alt_text=f"Heat maps of latency over time for {listed([n.label for n in there])}. "
         + _words(frame, there),
         draw=draw,
@@ -82,16 +86,17 @@ def _maps(frame: pd.DataFrame, group: tuple[Named, ...], *, title: str, number: 
             "heat": _records(answered, there),
             "failed": _records(failed, there),
             "labels": pd.DataFrame({"failed": ["failed"]}),
+            **behind.datasets(),
         },
     )
 
 
 def _map(
-    number: int, named: Named, span: tuple[float, float], end_s: float, *,
+    number: int, named: Named, span: tuple[float, float], behind: Backdrop, *,
     width: int, left: bool, failing: bool,
 ) -> Chart:  # fmt: skip
     hue = LIGHT[f"s{named.style.color}"]
-    x = alt.X("t:Q", scale=alt.Scale(domain=[0, end_s], nice=False), axis=time_axis(max(3, width // 90)))
+    x = alt.X("t:Q", scale=behind.time(), axis=time_axis(max(3, width // 90)))
     ticks = base.log_ticks(*span)
     axis = base.duration_axis(
         "latency" if left else None, values=ticks, labels=left, minExtent=54 if left else 0
@@ -108,7 +113,9 @@ def _map(
     ]
     cells = alt.Chart(base.data("heat")).transform_filter(alt.datum.map == number)
     layers = [
-        cells.mark_rect(color=hue).encode(x=x, x2="end:Q", y=y, y2="high:Q", opacity=shade, tooltip=tooltip)
+        *behind.shading(width, named=not failing),
+        *behind.disturbed(named),
+        cells.mark_rect(color=hue).encode(x=x, x2="end:Q", y=y, y2="high:Q", opacity=shade, tooltip=tooltip),
     ]
     if failing:
         # Above the plot, where the axis of latency does not reach; the word is in every map, so that all are as high.
@@ -124,7 +131,13 @@ def _map(
             )
         )
     head = named.series or named.short
-    title = alt.Title(head, color=hue, fontSize=13, frame="group", offset=FAILED_PX + 12 if failing else 8)
+    title = alt.Title(
+        head,
+        color=hue,
+        fontSize=13,
+        frame="group",
+        offset=FAILED_PX + 12 if failing else 17 if behind.stages else 8,
+    )
     return alt.layer(*layers, width=width, height=190, title=title)
 
 

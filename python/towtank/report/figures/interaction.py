@@ -12,7 +12,7 @@ from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
 from towtank.report.figures import base, variable_axis
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.model import Figure
-from towtank.report.naming import Names, series_factor, varied_factors
+from towtank.report.naming import Names, are_numbers, series_factor, varied_factors
 from towtank.report.style import LIGHT
 from towtank.report.text import clean, listed, shorten
 from towtank.report.values import estimate, listed_confidence
@@ -47,8 +47,8 @@ def interactions(analysis: ExperimentAnalysis, names: Names, primary: tuple[str,
     variables = [v for v in dict.fromkeys((*primary, *OTHERS)) if v in present][:MAX_VARIABLES]
     if lines is None or not factors or not variables:
         return None
-    along = factors[0]
-    levels = list(dict.fromkeys(clean(t.levels[along]) for t in treatments))
+    along = _axis(treatments, factors)
+    levels = _levels(treatments, along)
     rest = [f for f in factors if f != along]
     panels = list(dict.fromkeys(_panel(t, rest) for t in treatments))
     wanted = [(panel, v) for panel in panels for v in variables]
@@ -93,6 +93,23 @@ def interactions(analysis: ExperimentAnalysis, names: Names, primary: tuple[str,
         draw=draw,
         datasets={"interaction": rows},
     )
+
+
+def _axis(treatments: tuple[TreatmentSummary, ...], factors: list[str]) -> str:
+    """Factor of the horizontal axis: numbers before names, then the one of most levels, then the first of the file."""
+
+    def rank(factor: str) -> tuple[bool, int]:
+        return are_numbers(treatments, factor), len({str(t.levels[factor]) for t in treatments})
+
+    return max(factors, key=rank)
+
+
+def _levels(treatments: tuple[TreatmentSummary, ...], factor: str) -> list[str]:
+    """Levels as they stand on the axis: numbers ascending, names as in the file."""
+    found = [t.levels[factor] for t in treatments]
+    if are_numbers(treatments, factor):
+        found.sort()
+    return list(dict.fromkeys(map(clean, found)))
 
 
 def _panel(treatment: TreatmentSummary, rest: list[str]) -> str:

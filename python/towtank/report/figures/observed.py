@@ -16,7 +16,7 @@ from towtank.report.figures.timeplot import TimePlot
 from towtank.report.model import Figure
 from towtank.report.naming import Named, Names
 from towtank.report.text import clean, listed, shorten
-from towtank.report.values import show
+from towtank.report.values import between, known, show
 from towtank.variables import Variable
 
 MAX_ROWS = 6
@@ -117,7 +117,7 @@ def _say(metric: str, value: float) -> str:
 
 
 def _caption(mine: pd.DataFrame, metrics: list[str]) -> str:
-    bin_s = float((mine.end_s - mine.t_s).iloc[0])
+    bins = between(known("bin_s"), (mine.end_s - mine.t_s).groupby(mine.treatment_id).first())
     averaged = [metric for metric in metrics if is_averaged(metric)]
     how = "instances are added up"
     if averaged:
@@ -127,6 +127,6 @@ def _caption(mine: pd.DataFrame, metrics: list[str]) -> str:
             else f"{how} ({listed(averaged)}: averaged)"
         )
     return (
-        f"Line: the middle run in each {_say('bin_s', bin_s)} bin; band: lowest to highest run. "
+        f"Line: the middle run in each {bins} bin; band: lowest to highest run. "
         f"Of each metric {how}. Times are on the run's clock, as exactly as run.json says (telemetry.sources)."
     )

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from towtank.report.figures import base
-from towtank.report.figures.backdrop import Backdrop
+from towtank.report.figures.backdrop import Backdrop, rows_of
 from towtank.report.figures.base import Chart, Layout
 from towtank.report.naming import Named, Names
 from towtank.report.series import BEHIND, OWN
@@ -28,8 +28,6 @@ TITLES = {
     "memory_bytes": "memory",
 }
 COUNTS = ("pods", "pods_pending", "nodes_ready")
-ROOM_FOR_NAME_PX = 34
-"""Narrower stages stay without their name."""
 _TIME_LABEL = (
     "datum.value >= 600 ? format(datum.value / 60, '~g') + ' min' : format(datum.value, '~g') + ' s'"
 )
@@ -83,21 +81,21 @@ class TimePlot:
 
     def column(self, names: Names, named: Named, width: int, *, leftmost: bool) -> Chart:
         """Draw one treatment."""
-        source = _source("bands", named)
+        source = rows_of("bands", named)
         title: Any = alt.Undefined
         if self.first:
             hue = LIGHT[f"s{named.style.color}"]
             title = alt.Title(named.series or named.short, color=hue, fontSize=13, offset=17)
         layers = self._layers(source, names, None, ticks=max(3, width // 90), leftmost=leftmost)
-        behind = [*self._shading(width), *self._disturbed(named)]
+        behind = [*self.behind.shading(width, named=self.first), *self.behind.disturbed(named)]
         marks = self._burst_marks(named)
         return alt.layer(*behind, *layers, *marks, width=width, height=96, title=title)
 
     def overlay(self, names: Names, layout: Layout) -> Chart:
         """Draw all treatments in one plot: columns would be too narrow on a phone."""
         width = layout.plot(left=66)
-        layers = self._layers(_source("bands", None), names, layout, ticks=4, leftmost=True)
-        behind = [*self._shading(width), *self._disturbed(None)]
+        layers = self._layers(rows_of("bands", None), names, layout, ticks=4, leftmost=True)
+        behind = [*self.behind.shading(width, named=self.first), *self.behind.disturbed(None)]
         return alt.layer(*behind, *layers, *self._burst_marks(None), width=width, height=92)
 
     def _layers(
@@ -124,7 +122,7 @@ class TimePlot:
         return layers
 
     def _wanted(self, source: alt.Chart, y: alt.Y) -> alt.Chart:
-        x = alt.X("t:Q", scale=self._time())
+        x = alt.X("t:Q", scale=self.behind.time())
         wanted = source.transform_filter(alt.datum.variable == BEHIND[self.row])
         line = wanted.mark_line(color=LIGHT["muted"], strokeWidth=1.2, opacity=0.8, interpolate="step-after")
         drawn: alt.Chart = line.encode(x=x, y=y, detail="treatment:N")
@@ -152,11 +150,8 @@ class TimePlot:
     def _title(self) -> str:
         return self.title or TITLES[self.row]
 
-    def _time(self) -> alt.Scale:
-        return alt.Scale(domain=[0, self.behind.end_s], nice=False)
-
     def _horizontal(self, ticks: int) -> alt.X:
-        return alt.X("at:Q", scale=self._time(), axis=time_axis(ticks, shown=self.last))
+        return alt.X("at:Q", scale=self.behind.time(), axis=time_axis(ticks, shown=self.last))
 
     def _vertical(self, *, labels: bool) -> tuple[alt.Scale, alt.Axis]:
         title, (low, high) = (self._title if labels else None), self.domain
@@ -179,54 +174,14 @@ class TimePlot:
             return scale, alt.Axis(title=title, labels=labels, values=whole_ticks(high), minExtent=extent)
         return scale, alt.Axis(title=title, labels=labels, tickCount=4, format=form, minExtent=extent)
 
-    def _disturbed(self, named: Named | None) -> list[alt.Chart]:
-        """When faults were on: of one treatment, or of all."""
-        if not self.behind.faults:
-            return []
-        source = _source("faults", named)
-        tooltip = [
-            alt.Tooltip("what:N", title="fault"),
-            alt.Tooltip("start:Q", title="from (s)", format=".3~r"),
-        ]
-        area = source.mark_rect(color=LIGHT["fail"], opacity=0.16)
-        edge = source.mark_rule(color=LIGHT["fail"], opacity=0.7, strokeWidth=1)
-        x = alt.X("start:Q", scale=self._time())
-        return [area.encode(x=x, x2="end:Q", tooltip=tooltip), edge.encode(x=x, tooltip=tooltip)]
-
     def _burst_marks(self, named: Named | None) -> list[alt.Chart]:
         """When an instance logged far more than usual, in any run: marks at the foot of the first row."""
         if not self.bursts or not self.first:
             return []
-        source = _source("bursts", named)
+        source = rows_of("bursts", named)
         tooltip = [
             alt.Tooltip("what:N", title="log burst"),
             alt.Tooltip("t:Q", title="at (s)", format=".3~r"),
         ]
         marks = source.mark_point(shape="triangle-up", size=36, filled=True, opacity=0.9, color=LIGHT["ink"])
-        return [marks.encode(x=alt.X("t:Q", scale=self._time()), y=alt.value(92), tooltip=tooltip)]
-
-    def _shading(self, width: int) -> list[alt.Chart]:
-        """Every other stage; named in the first row, where a name has room."""
-        if not self.behind.stages:
-            return []
-        source = alt.Chart(base.data("stages"))
-        shaded = source.transform_filter(alt.datum.shade == 1).mark_rect(color=LIGHT["shade"], opacity=1)
-        layers = [shaded.encode(x=alt.X("start:Q"), x2="end:Q")]
-        for number, stage in enumerate(self.behind.stages if self.first else ()):
-            room = (stage["end"] - stage["start"]) / self.behind.end_s * width
-            if room < ROOM_FOR_NAME_PX:
-                continue
-            name = source.transform_filter(alt.datum.number == number).mark_text(
-                baseline="bottom", fontSize=10.5, color=LIGHT["muted"], limit=room, dy=-3
-            )
-            layers.append(name.encode(x=alt.X("middle:Q"), y=alt.value(0), text="name:N"))
-        return layers
-
-
-def _source(dataset: str, named: Named | None) -> alt.Chart:
-    """Rows of a data set: of one treatment, or of all."""
-    rows = alt.Chart(base.data(dataset))
-    if named is None:
-        return rows
-    mine: alt.Chart = rows.transform_filter(alt.datum.treatment == named.short)
-    return mine
+        return [marks.encode(x=alt.X("t:Q", scale=self.behind.time()), y=alt.value(92), tooltip=tooltip)]

@@ -19,7 +19,7 @@ from towtank.report.figures.timeplot import LATENCIES, TITLES, TimePlot
 from towtank.report.model import Figure
 from towtank.report.naming import Named, Names
 from towtank.report.text import clean, listed
-from towtank.report.values import known, show
+from towtank.report.values import between, known, show
 
 MAX_COLUMNS = 4
 MAX_GRIDS = 6
@@ -118,9 +118,9 @@ def _caption(
     runs = sorted({t.n_valid for t in analysis.treatments if t.treatment_id in wanted})
     many = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     single = runs == [1]
-    bin_s = float((mine.end_s - mine.t_s).iloc[0])
+    bins = between(known("p95"), (mine.end_s - mine.t_s).groupby(mine.treatment_id).first())
     text = (
-        f"Line: {'the only run' if single else f'the middle of {many} runs'} in each {show(known('p95'), bin_s)} bin"
+        f"Line: {'the only run' if single else f'the middle of {many} runs'} in each {bins} bin"
         f"{'.' if single else '; band: lowest to highest run.'} "
         "Time runs from the start of the load, on the same clock for requests and resources. "
         "In the first row, the grey line is requests due, the coloured one requests done, both over whole seconds."
@@ -129,9 +129,7 @@ def _caption(
         text += " In the row of pods, the grey line is the number that was wanted."
     if (mine.variable == "nodes").any():
         text += " In the row of nodes, the grey line is all that are there, Ready or not."
-    shaded = [s["name"] for s in behind.stages if s["shade"]]
-    if shaded:
-        text += f" Shaded: {listed(shaded)}."
+    text += behind.stages_told()
     if (mine[mine.variable.isin(LATENCIES)]["failing"] > 0).any():
         text += " A triangle at the top edge: in some runs this percentile lies among failed requests, beyond any axis."
     return text

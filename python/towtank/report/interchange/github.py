@@ -35,6 +35,8 @@ def render(found: Regressions, *, file: str | None = None) -> Sequence[str]:
 def render_changes(found: History, *, newest: int) -> Sequence[str]:
     """Write an error for each change for the worse within the newest results, and a notice for each other change there.
 
+    What cannot be said of the newest result is an error too.
+
     Parameters
     ----------
     found : History
@@ -47,6 +49,7 @@ def render_changes(found: History, *, newest: int) -> Sequence[str]:
             title = f"{found.labels[change.treatment_id]}: {change.variable} {change.word or 'changed'}"
             level = "error" if change.word == "worse" else "notice"
             lines.append(_annotation(level, title, change.sentence, None))
+    lines += [_annotation("error", "the newest result", line, None) for line in found.unsaid]
     return lines
 
 

@@ -6,7 +6,6 @@ from towtank.analysis.capacity import factor, remarks
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.design.capacity_file import UNITS, Capacity
 from towtank.design.laddered import load_words
-from towtank.errors import ResultsError
 from towtank.report.model import Cell, Column, Table
 from towtank.report.tables.headings import nothing
 from towtank.report.text import clean
@@ -61,11 +60,5 @@ def _row(one: Capacity) -> tuple[Cell, ...]:
 
 
 def _factors(found: tuple[Capacity, ...]) -> list[str]:
-    """Each as a factor of the first, where they can be compared."""
-    told = []
-    for other in found[1:]:
-        try:
-            told.append(clean(f"{factor(other, found[0])}."))
-        except ResultsError:
-            continue
-    return told
+    """Each as a factor of the first, or why it is none."""
+    return [clean(f"{factor(other, found[0])}.") for other in found[1:]]
