@@ -80,7 +80,7 @@ def test_levels_with_other_objectives_are_no_calibration_together(found, small, 
     file = json.loads(place.read_text())
     file["capacities"][1]["slo"] = {"p95": 0.5}
     place.write_text(json.dumps(file))
-    assert "fixed, 2 was searched for the objectives {'p95': 0.5}, fixed, 1 for {'p95': 0.3}" in said(
+    assert "fixed, 2 was searched for the objectives p95 500 ms, fixed, 1 for p95 300 ms" in said(
         small, SECTION
     )
 
