@@ -10,6 +10,8 @@ STATIC_ENGINE = target/$(shell rustc -vV | sed -n 's/^host: //p')/release/towtan
 PYTEST := $(PY) -m pytest
 # Tests that measure nothing share the machine, more of them than it has cores, since many wait; the others are marked `alone`.
 BESIDE := -n 3 --dist worksteal
+# On a cluster most of a test is waiting for it.
+BESIDE_CLUSTER := -n 6 --dist loadgroup
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -93,7 +95,8 @@ test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the c
 	tools/system-packages.sh images
 	tools/peers.sh helm kustomize toxiproxy-server
 	tools/setup.sh static-engine
-	timeout 1200 $(PYTEST) tests/cluster -m "cluster"
+	timeout 1500 $(PYTEST) $(BESIDE_CLUSTER) tests/cluster -m "cluster and not alone"
+	timeout 2100 $(PYTEST) tests/cluster -m "cluster and alone"
 
 test-all: test test-stat test-kill test-slow test-cluster ## every tier
 

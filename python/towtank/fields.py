@@ -9,7 +9,7 @@ alternative it is about, and nothing about the others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -27,6 +27,7 @@ from towtank.units import parse_bytes, parse_cores, parse_duration, parse_rate, 
 
 __all__ = [
     "Command",
+    "ControlWay",
     "Cores",
     "Duration",
     "Model",
@@ -157,6 +158,15 @@ def read_ssh_address(value: object) -> str:
 
 
 SshAddress = Annotated[str, BeforeValidator(read_ssh_address)]
+
+ControlWay = Annotated[
+    Literal["direct", "port_forward"] | None,
+    Field(
+        description="how orders and records travel (load never does): to the pods' own addresses, or through the API "
+        "server; without it directly, and through the API server where there is no route to pods"
+    ),
+]
+"""The way between Towtank and its helpers in a cluster."""
 """``ssh://[user@]host[:port]``"""
 
 

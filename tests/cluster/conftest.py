@@ -3,12 +3,16 @@
 `TOWTANK_CONTEXT` (with `KUBECONFIG`) names a context of another cluster, and `TOWTANK_TEST_IMAGE` the image of
 `testbed/go/cmd/hello` as that cluster can pull it. Without them it is the testbed, brought up when it is not up, and
 taken down at the end when these tests brought it up. A current context that nobody named is never used.
+
+Workers of pytest-xdist share it: what disturbs others, breaks a part of the cluster or measures is marked `alone`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,20 +23,62 @@ from testbed.settings import REGISTRY, Folders
 from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 from support.cluster_app import SUPPORT
 from support.peers import found_or_skipped
+from support.sharing import once, shared_folder
 from support.static_engine import static_engine
+from towtank.errors import EngineError
 from towtank.load import find_engine
 from towtank.platforms import edge_proxy
 from towtank.platforms.base import DeployContext
+from towtank.platforms.kubernetes import control
+
+UNMARKED_TIMEOUT_S = 300
+"""For one test: others want the machine, too."""
+LEFT = "namespaces,pods,daemonsets,deployments,services,configmaps,secrets"
+_WAS_UP, _YES, _NO = "testbed-was-up", "yes", "no"
+_TAKES_IT_DOWN = "foreign_testbed_is_down"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that take the testbed down come last, so that the others have one between them."""
+    items.sort(key=lambda item: _TAKES_IT_DOWN in getattr(item, "fixturenames", ()))
+    for item in items:
+        if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(UNMARKED_TIMEOUT_S))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What these tests brought up goes down again, when the last worker of pytest-xdist has ended."""
+    factory = getattr(session.config, "_tmp_path_factory", None)
+    if factory is None or hasattr(session.config, "workerinput"):
+        return
+    said = shared_folder(factory) / _WAS_UP
+    if said.exists() and said.read_text("utf-8") == _NO and why_not_possible() == "":
+        done = run_testbed("down")
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="session")
-def was_up() -> Iterator[bool]:
+def was_up(tmp_path_factory: pytest.TempPathFactory) -> bool:
     """Whether somebody's testbed was up before these tests; if not, none is afterwards."""
-    before = run_testbed("status").returncode == 0
-    yield before
-    if not before and why_not_possible() == "":
-        done = run_testbed("down")
-        assert done.returncode == 0, done.stderr
+
+    def ask() -> str:
+        return _YES if run_testbed("status").returncode == 0 else _NO
+
+    return once(tmp_path_factory, _WAS_UP, ask) == _YES
+
+
+@pytest.fixture(scope="session")
+def testbed_is_up(was_up: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The testbed, brought up with two nodes where it was not up."""
+
+    def bring_up() -> str:
+        if not was_up:
+            done = run_testbed("up", "--nodes", "2")
+            assert done.returncode == 0, done.stderr
+        return _YES
+
+    once(tmp_path_factory, "testbed-is-up", bring_up)
 
 
 @pytest.fixture
@@ -43,17 +89,24 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
         return named_cluster(context)
     if reason := why_not_possible():
         pytest.skip(reason)
-    if not request.getfixturevalue("was_up"):
-        done = run_testbed("up")
-        assert done.returncode == 0, done.stderr
+    request.getfixturevalue("testbed_is_up")
     return testbed_cluster()
 
 
 @pytest.fixture(scope="session")
 def pushed_engine(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The engine of this checkout, static where that is built, where the testbed's registry has it."""
-    recipe = closure.load_engine(static_engine() or find_engine(), secrets.token_hex(4))
-    images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
+
+    def push() -> str:
+        recipe = closure.load_engine(static_engine() or find_engine(), secrets.token_hex(4))
+        return pushed(recipe, tmp_path_factory.mktemp("image"))
+
+    return once(tmp_path_factory, "engine-image", push)
+
+
+def pushed(recipe: images.Recipe, folder: Path) -> str:
+    """Name of an image that was packed and pushed to the testbed's registry."""
+    images.push(images.pack(recipe, folder), components.REGISTRY_ADDRESS)
     return f"{REGISTRY}/{recipe.name}"
 
 
@@ -81,24 +134,37 @@ def context(cluster: Cluster, tmp_path: Path) -> Iterator[DeployContext]:
         "shop", token, tmp_path / "data", tmp_path / "logs", SUPPORT, experiment="cluster tests"
     )
     chosen = f"towtank.dev/token in ({token}, {token}-faults, {token}-edges)"
-    for kind in ("namespaces", "pods", "daemonsets", "deployments", "services", "configmaps", "secrets"):
-        assert cluster.get(kind, "--all-namespaces", "--selector", chosen)["items"] == [], kind
+    assert cluster.marked(chosen, LEFT) == []
 
 
 @pytest.fixture(scope="session")
 def pushed_toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The Toxiproxy of this machine, where the testbed's registry has it."""
     program = Path(found_or_skipped(edge_proxy.PROGRAM))
-    files = {"/toxiproxy": program, **closure.libraries(program)}
-    recipe = images.Recipe(f"toxiproxy:{secrets.token_hex(4)}", files, ("/toxiproxy",))
-    images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
-    return f"{REGISTRY}/{recipe.name}"
+
+    def push() -> str:
+        files = {"/toxiproxy": program, **closure.libraries(program)}
+        recipe = images.Recipe(f"toxiproxy:{secrets.token_hex(4)}", files, ("/toxiproxy",))
+        return pushed(recipe, tmp_path_factory.mktemp("image"))
+
+    return once(tmp_path_factory, "toxiproxy-image", push)
 
 
 @pytest.fixture
 def toxiproxy_image(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     """An image of Toxiproxy that the cluster can pull."""
     return named_or_pushed(cluster, request, "Toxiproxy", "TOWTANK_TEST_TOXIPROXY_IMAGE", "pushed_toxiproxy")
+
+
+@pytest.fixture
+def no_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods' own addresses cannot be reached from here: orders and records have to find another way."""
+
+    def refuse(host: str, port: int) -> socket.socket:
+        no_way = OSError(errno.EHOSTUNREACH, "No route to host")
+        raise EngineError(f"the worker at {host}:{port} cannot be reached") from no_way
+
+    monkeypatch.setattr(control, "connected", refuse)
 
 
 @pytest.fixture
@@ -122,8 +188,7 @@ def fresh_image(cluster: Cluster, tmp_path: Path) -> str:
         {"/hello": programs / "hello", "/mark": tmp_path / "mark"},
         ("/hello",),
     )
-    images.push(images.pack(recipe, tmp_path), components.REGISTRY_ADDRESS)
-    return f"{REGISTRY}/{recipe.name}"
+    return pushed(recipe, tmp_path)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from towtank.telemetry.base import Event, ObserveContext
 from towtank.telemetry.sampler import Observation, Sampler
 
 pytestmark = pytest.mark.cluster
-KINDS = ("namespaces", "daemonsets", "pods", "secrets", "leases.coordination.k8s.io")
+KINDS = "namespaces,daemonsets,pods,secrets,leases.coordination.k8s.io"
 INTERVAL_S = 0.5
 
 
@@ -71,9 +71,7 @@ class Noting(AgentSource):
 
 
 def nothing_is_left(cluster: Cluster, token: str) -> None:
-    for kind in KINDS:
-        found = cluster.get(kind, "--all-namespaces", "--selector", f"towtank.dev/token={token}")["items"]
-        assert found == [], (kind, [one["metadata"]["name"] for one in found])
+    assert cluster.marked(f"towtank.dev/token={token}", KINDS) == []
 
 
 def values(seen: Observation, instance: str, metric: str) -> list[float]:
@@ -103,6 +101,7 @@ def burning_on(url: str) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.alone  # measures
 def test_every_node_is_seen_and_starts_are_exact(
     cluster: Cluster, context: DeployContext, engine_image: str, tmp_path: Path
 ) -> None:
@@ -181,14 +180,33 @@ def test_a_lost_agent_is_a_gap_and_its_successor_goes_on(
     assert max(times) > gaps[-1].to_us - 1_000_000, "and goes on afterwards"
 
 
+@pytest.mark.usefixtures("no_route")
+def test_agents_are_heard_through_the_api_server_where_there_is_no_route(
+    cluster: Cluster, context: DeployContext, engine_image: str, tmp_path: Path
+) -> None:
+    with deployed(config_for(cluster), context) as deployment:
+        watching = Watching(deployment, engine_image, tmp_path)
+        time.sleep(4)
+        seen = watching.stop()
+    nothing_is_left(cluster, watching.token)
+    (facts,) = seen.facts.values()
+    nodes = cluster_nodes(cluster)
+    assert {one["name"]: one["control"] for one in facts["agents"]} == dict.fromkeys(nodes, "port_forward")
+    for node in nodes:
+        assert values(seen, f"node/{node}", "memory_bytes"), node
+    if cluster.is_testbed:  # all on one machine: there is one clock, though it is known less well this way
+        assert all(abs(one["clock"]["offset_s"]) <= one["clock"]["uncertainty_s"] for one in facts["agents"])
+
+
 def test_an_image_that_is_not_there_is_said_and_nothing_is_left(
     cluster: Cluster, context: DeployContext, tmp_path: Path
 ) -> None:
     with deployed(config_for(cluster), context) as deployment:
         missing = f"{REGISTRY}/{secrets.token_hex(8)}:1"
+        token = f"tt-agent-{secrets.token_hex(4)}"
         with pytest.raises(TelemetryError, match="its image cannot be pulled"):
-            Watching(deployment, missing, tmp_path, token="tt-agent-missing")
-    nothing_is_left(cluster, "tt-agent-missing")
+            Watching(deployment, missing, tmp_path, token=token)
+    nothing_is_left(cluster, token)
 
 
 def cluster_nodes(cluster: Cluster) -> list[str]:

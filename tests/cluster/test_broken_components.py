@@ -18,7 +18,7 @@ from towtank.campaign.reasons import EVENT_KINDS
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

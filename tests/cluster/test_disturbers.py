@@ -131,7 +131,28 @@ def cpu_is_taken(deployment: KubernetesDeployment, name: str) -> None:
         wait_for(lambda: burnt_share() > 0.2)
 
 
-def test_a_node_is_cut_off_for_its_time(deployment: KubernetesDeployment) -> None:
+def test_orders_go_through_the_api_server_where_there_is_no_route(
+    no_route: None, deployment: KubernetesDeployment
+) -> None:
+    """What is told over that way, told while the pod is cut off, and undone by itself."""
+    (name,) = deployment.victims("app")
+    for begin in (
+        lambda: deployment.stop_instance(name, lasts_s=30),
+        lambda: deployment.cut_instance(name, "instance", lasts_s=30),
+    ):
+        undo = begin()
+        assert not answers(deployment, timeout_s=0.7)
+        undo()
+        assert answers(deployment)
+    the_deadline_undoes_it(deployment, name)
+
+
+@pytest.mark.alone  # breaks a part of the cluster
+@pytest.mark.parametrize("way", ["direct", "port_forward"])
+def test_a_node_is_cut_off_for_its_time(way: str, request: pytest.FixtureRequest) -> None:
+    if way == "port_forward":
+        request.getfixturevalue("no_route")
+    deployment: KubernetesDeployment = request.getfixturevalue("deployment")
     (name,) = deployment.victims("app")
     begun = time.monotonic()
     undo = deployment.cut_instance(name, "node", lasts_s=3.0)

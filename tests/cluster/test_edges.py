@@ -56,7 +56,7 @@ def seconds(address: str, timeout_s: float = 20.0) -> float:
 
 @pytest.mark.timeout(300)
 def test_calls_go_wrong_on_one_edge_and_come_through_again(
-    deployment: KubernetesDeployment, cluster: Any
+    deployment: KubernetesDeployment, cluster: Any, context: DeployContext
 ) -> None:
     front, app = url(deployment, "front"), url(deployment, "app")
     by_name = f"{front}/fetch?url=http://app/healthz"
@@ -79,7 +79,17 @@ def test_calls_go_wrong_on_one_edge_and_come_through_again(
     with pytest.raises(FaultMissed, match="no call from app to front went through the proxy"):
         undo()
     assert deployment.events() == []
-    the_proxy_is_missed(deployment, cluster)
+    the_proxy_is_missed(deployment, cluster, context.token)
+
+
+def test_orders_go_through_the_api_server_where_there_is_no_route(
+    no_route: None, deployment: KubernetesDeployment
+) -> None:
+    front = f"{url(deployment, 'front')}/healthz"
+    undo = deployment.disturb_whole_edge(OUTER, EdgeTrouble("drop"), lasts_s=60)
+    assert seconds(front, 1.0) == float("inf")
+    undo()
+    assert seconds(front) < 20
 
 
 def the_deadline_undoes_it(deployment: KubernetesDeployment, met: str) -> None:
@@ -89,9 +99,9 @@ def the_deadline_undoes_it(deployment: KubernetesDeployment, met: str) -> None:
     undo()
 
 
-def the_proxy_is_missed(deployment: KubernetesDeployment, cluster: Any) -> None:
+def the_proxy_is_missed(deployment: KubernetesDeployment, cluster: Any, token: str) -> None:
     """Without it nothing can be said of the treatment: that is no doing of the system."""
-    chosen = "towtank.dev/role=toxiproxy"
+    chosen = f"towtank.dev/role=toxiproxy,towtank.dev/token={token}-edges"
     cluster.kubectl("delete", "pods", "--all-namespaces", "--selector", chosen, "--wait=false")
 
     def told() -> str:
@@ -105,7 +115,14 @@ def the_proxy_is_missed(deployment: KubernetesDeployment, cluster: Any) -> None:
 
 
 def study_of(
-    tmp_path: Path, levels: list[str], *, cluster: Any, images: tuple[str, str], duration: str, lasts: str
+    tmp_path: Path,
+    name: str,
+    levels: list[str],
+    *,
+    cluster: Any,
+    images: tuple[str, str],
+    duration: str,
+    lasts: str,
 ) -> Path:
     """A study of one pod whose calls are dropped or delayed, on the edge between it and the load."""
     engine, toxiproxy = images
@@ -115,7 +132,7 @@ def study_of(
     ]
     app = {"deploy": "once", "edge_proxy": {"image": toxiproxy, "engine": engine}}
     return write_study(
-        tmp_path, "pod-edge", levels, faults, cluster=cluster, duration=duration, app=app, order="listed",
+        tmp_path, name, levels, faults, cluster=cluster, duration=duration, app=app, order="listed",
         reset="none", answer={"primary": ["p95"], "baseline": "none"},
     )  # fmt: skip
 
@@ -125,10 +142,12 @@ def test_a_study_of_a_slow_edge(
     cluster: Any, engine_image: str, toxiproxy_image: str, tmp_path: Path
 ) -> None:
     images = (engine_image, toxiproxy_image)
-    file = study_of(tmp_path, ["none", "delay"], cluster=cluster, images=images, duration="8s", lasts="2s")
-    done = study.towtank("run", file, "--plain", timeout=380)
+    file = study_of(
+        tmp_path, "slow-edge", ["none", "delay"], cluster=cluster, images=images, duration="8s", lasts="2s"
+    )
+    done = study.towtank("run", file, "--plain", "--no-report", timeout=380)
     assert done.returncode in (0, 6), done.stderr
-    runs = list(Results.open(tmp_path / "results" / "pod-edge").runs("complete"))
+    runs = list(Results.open(tmp_path / "results" / "slow-edge").runs("complete"))
     assert len(runs) == 4
     for folder in runs:
         told = [event for event in folder.events().to_pylist() if event["source"] == "fault"]
@@ -137,7 +156,7 @@ def test_a_study_of_a_slow_edge(
             assert any(one.undone_us is not None for one in folder.record.faults)
         else:
             assert told == []
-    assert left_of(cluster, "pod-edge", "namespaces,services") == []
+    assert left_of(cluster, "slow-edge", "namespaces,services") == []
 
 
 @pytest.mark.timeout(300)
@@ -145,7 +164,9 @@ def test_a_fault_is_undone_though_towtank_was_killed(
     cluster: Any, engine_image: str, toxiproxy_image: str, tmp_path: Path
 ) -> None:
     images = (engine_image, toxiproxy_image)
-    file = study_of(tmp_path, ["drop", "none"], cluster=cluster, images=images, duration="120s", lasts="100s")
+    file = study_of(
+        tmp_path, "pod-edge", ["drop", "none"], cluster=cluster, images=images, duration="120s", lasts="100s"
+    )
     kill_under_fault(file, lambda: way_in(cluster, "pod-edge", _answers, service="towtank-edge-0"), _answers)
     assert left_of(cluster, "pod-edge", "namespaces,services") == []
 

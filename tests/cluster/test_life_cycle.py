@@ -23,6 +23,7 @@ from support.machine import picture
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.alone,
     pytest.mark.timeout(900),
     pytest.mark.usefixtures("foreign_testbed_is_down"),
 ]

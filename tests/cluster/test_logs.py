@@ -15,6 +15,7 @@ from testbed.settings import HOST_ADDRESS, NAME, REGISTRY
 
 from support.cluster import Cluster, eventually
 from support.cluster_app import SUPPORT, config_for, deployed
+from support.sharing import once
 from towtank.clock import RunClock
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.config import KubernetesConfig
@@ -25,7 +26,6 @@ from towtank.telemetry.sampler import Sampler
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 ARGUMENTS = "Deployment/program:spec.template.spec.containers[program].args"
-_pushed: dict[str, str] = {}
 
 
 @pytest.fixture
@@ -33,12 +33,14 @@ def program(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
     """An image of Python and the program that writes; packed once."""
     if cluster.context != NAME:
         pytest.skip("the image of the writing program is pushed to the testbed's registry only")
-    if not _pushed:
+
+    def push() -> str:
         name = f"pod-program:{secrets.token_hex(4)}"
         recipe = closure.python_application(name, SUPPORT / "pod_program", ("-m", "pod_program"))
         images.push(images.pack(recipe, tmp_path_factory.mktemp("image")), components.REGISTRY_ADDRESS)
-        _pushed["image"] = f"{REGISTRY}/{name}"
-    return _pushed["image"]
+        return f"{REGISTRY}/{name}"
+
+    return once(tmp_path_factory, "pod-program-image", push)
 
 
 @pytest.fixture
@@ -72,6 +74,7 @@ def numbered(path: Path) -> list[tuple[int, int, int]]:
     return found
 
 
+@pytest.mark.alone  # measures
 def test_all_lines_once_in_order_at_their_instants(writing: Any, context: DeployContext) -> None:
     with deployed(writing("numbers", "--count", "2000", "--pause-s", "0.002"), context) as deployment:
         eventually(lambda: sum(f.bytes_written for f in deployment.logs()) > 0, 30, "lines")
@@ -124,6 +127,7 @@ def test_output_that_is_no_text_is_kept_as_it_is(writing: Any, context: DeployCo
     )
 
 
+@pytest.mark.alone  # measures
 def test_a_pod_that_floods_is_bounded_in_memory_disk_and_cpu(writing: Any, context: DeployContext) -> None:
     """50 MB/s for 4 s: the first MiB is kept, all is counted or said not to be, and reading takes little."""
     config = writing("flood", "--seconds", "4", "--bytes-per-s", "50e6", log_limit="1MiB")

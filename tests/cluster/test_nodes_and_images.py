@@ -16,6 +16,7 @@ from support.cluster import ROOT, eventually, run_testbed, testbed_cluster
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.alone,
     pytest.mark.timeout(900),
     pytest.mark.usefixtures("foreign_testbed_is_down"),
 ]

@@ -17,7 +17,7 @@ from support.troubled_study import ENDED, Study, finished
 from towtank.analysis.pods import pod_starts, read_pods
 from towtank.store import Results
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(300)]
 PODS = 50
 AGREE_S = 1.25
 """Whole seconds, and the way of a message."""

@@ -115,6 +115,7 @@ def test_scaling_is_seen_as_it_happens(cluster: Any, context: DeployContext) -> 
         assert json.loads(steps[0].detail)["workload"] == "Deployment/app"
 
 
+@pytest.mark.alone  # measures
 def test_kubelets_and_metrics_server_agree_on_a_busy_pod(cluster: Any, context: DeployContext) -> None:
     """A pod with a limit of 0.2 cores that always has something to do uses 0.2, and is held back."""
     limits = {"requests": {"cpu": "100m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}}

@@ -7,6 +7,7 @@ spoils the run, and the same command repeats that.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,10 @@ def test_a_namespace_that_does_not_go_keeps_what_was_measured(cluster: Cluster, 
         hold(study)
         done = finished(process)
         assert done.returncode == 4, done.stderr
-        assert f"Namespace/{place} is still there 8 s after its deletion" in done.stderr
+        # Waited for once more where its pod had gone meanwhile.
+        assert re.search(
+            rf"Namespace/{place} is still there (8|16)(\.\d)? s after its deletion", done.stderr
+        ), done.stderr
         assert HOLD in done.stderr
         assert "towtank clean" in done.stderr
         (record,) = study.records()

@@ -21,6 +21,8 @@ from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
 
 pytestmark = pytest.mark.cluster
+DEFINITIONS = pytest.mark.xdist_group("gateway-api")
+"""Whether the Gateway API is installed is of the whole cluster."""
 GATEWAY_API = "sigs.k8s.io/gateway-api@v1.4.0"
 _CRDS = ("gatewayclasses", "gateways", "httproutes")
 YES = {"status": "True", "reason": "Accepted", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -103,6 +105,7 @@ def written(root: Path, *things: dict[str, Any]) -> list[str]:
     return ["manifests/app.yaml", "way.yaml"]
 
 
+@DEFINITIONS
 @pytest.mark.usefixtures("gateway_api")
 def test_through_a_gateway(
     cluster: Cluster, namespace: str, root: Path, context: DeployContext, behind: Callable[[], str]
@@ -153,6 +156,7 @@ def test_through_an_ingress(
         assert deployment.describe()["instances"][0]["way"] == "ingress"
 
 
+@DEFINITIONS
 def test_definitions_that_are_not_installed_are_said(cluster: Cluster, root: Path) -> None:
     if "gateways.gateway.networking.k8s.io" in cluster.kubectl("get", "crds", "--output=name"):
         pytest.skip("this cluster has the Gateway API")

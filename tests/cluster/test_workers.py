@@ -19,10 +19,8 @@ from testbed.settings import REGISTRY
 from support.cluster import Cluster
 from support.fleets import begin, carry_out, never, open_load
 from towtank.design.generator_model import GeneratorCluster
-from towtank.errors import EngineError
 from towtank.load import find_engine
 from towtank.load.workers import Fleet, Shipment, WorkerLost, WorkersNotReady, cluster_objects
-from towtank.load.workers import cluster as workers_in_cluster
 from towtank.load.workers.cluster import Cluster as Place
 from towtank.load.workers.places import Local
 from towtank.platforms.base import DeployContext
@@ -62,10 +60,10 @@ def fleet_of(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., tuple[F
         return fleet, tmp_path / f"{token}-requests.parquet"
 
     yield make
-    for token in tokens:
-        for kind in ("namespaces", "jobs", "pods", "secrets", "leases.coordination.k8s.io"):
-            found = cluster.get(kind, "--all-namespaces", "--selector", f"towtank.dev/token={token}")["items"]
-            assert found == [], (kind, [one["metadata"]["name"] for one in found])
+    chosen = f"towtank.dev/token in ({','.join(tokens)})"
+    assert (
+        not tokens or cluster.marked(chosen, "namespaces,jobs,pods,secrets,leases.coordination.k8s.io") == []
+    )
 
 
 @pytest.fixture
@@ -79,11 +77,11 @@ def url(cluster: Cluster, namespace: str) -> str:
 
 @pytest.mark.parametrize("control", ["direct", "port_forward", "no route"])
 def test_load_from_inside(
-    config: GeneratorCluster, fleet_of: Any, url: str, control: str, monkeypatch: pytest.MonkeyPatch
+    config: GeneratorCluster, fleet_of: Any, url: str, control: str, request: pytest.FixtureRequest
 ) -> None:
     if control == "no route":
         control = "port_forward"
-        monkeypatch.setattr(workers_in_cluster, "connected", no_route)
+        request.getfixturevalue("no_route")
     else:
         config = config.model_copy(update={"control": control})
     fleet, requests = fleet_of(config, url, 2.0)
@@ -101,11 +99,6 @@ def test_load_from_inside(
     assert {one["control"] for one in facts} == {control}
     # The pods of one machine's nodes have its clock.
     assert all(abs(one["clock"]["offset_us"]) <= one["clock"]["uncertainty_us"] + 1 for one in facts)
-
-
-def no_route(host: str, port: int) -> Any:
-    """What happens where pods cannot be reached."""
-    raise EngineError(f"the worker at {host}:{port} cannot be reached") from OSError(113, "No route to host")
 
 
 PERCENTILES = (50, 90, 99)
@@ -139,6 +132,7 @@ class Seen:
         )  # fmt: skip
 
 
+@pytest.mark.alone  # measures
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("local", [False, True], ids=["in-the-cluster", "local"])
 def test_four_workers_are_one_generator(

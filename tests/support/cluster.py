@@ -63,6 +63,11 @@ class Cluster:
         """An object, or a list of them."""
         return json.loads(self.kubectl("get", *words, "--output", "json"))
 
+    def marked(self, selector: str, kinds: str) -> list[str]:
+        """Kind and name of all objects of these kinds (comma-separated) that a selector of labels chooses."""
+        found = self.get(kinds, "--all-namespaces", "--selector", selector)["items"]
+        return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
+
     def ask(self, namespace: str, service: str, path: str) -> str:
         """Ask a service through the API server, which works on every cluster (never for measuring)."""
         return self.kubectl(

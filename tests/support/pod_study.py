@@ -104,13 +104,11 @@ def kill_under_fault(file: Path, url: Callable[[], str], answers: Callable[[str]
         finally:
             running.send_signal(signal.SIGKILL)
     wait_for(lambda: answers(found), within_s=20)
-    (results,) = (file.parent / "results").iterdir()
+    (results,) = (one for one in (file.parent / "results").iterdir() if one.is_dir())
     done = study.towtank("clean", results, timeout=200)
     assert done.returncode == 0, done.stderr
 
 
-def left_of(cluster: Cluster, experiment: str, kinds: str) -> list[dict[str, Any]]:
+def left_of(cluster: Cluster, experiment: str, kinds: str) -> list[str]:
     """What bears a study's mark in the cluster."""
-    chosen = f"towtank.dev/experiment={experiment}"
-    found: list[dict[str, Any]] = cluster.get(kinds, "--all-namespaces", "--selector", chosen)["items"]
-    return found
+    return cluster.marked(f"towtank.dev/experiment={experiment}", kinds)

@@ -133,8 +133,7 @@ class Study:
 
     def left(self) -> list[str]:
         """What is of this study in the cluster."""
-        found = self.cluster.get(KINDS, "--all-namespaces", "--selector", self.selector)["items"]
-        return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
+        return self.cluster.marked(self.selector, KINDS)
 
 
 def finished(process: subprocess.Popen[str], *, timeout_s: float = 150) -> subprocess.CompletedProcess[str]:

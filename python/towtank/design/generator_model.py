@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from towtank.fields import Cores, Duration, Model, Ratio, Size, Whole, read_ssh_address
+from towtank.fields import ControlWay, Cores, Duration, Model, Ratio, Size, Whole, read_ssh_address
 
 MOST_LANES = 128
 """Threads of all workers together: a row has 8 bits for them, of which one is kept free."""
@@ -59,11 +59,7 @@ class GeneratorCluster(Model):
         None, pattern=_DNS_LABEL, description="a namespace that exists; without it one is made and removed"
     )
     node_selector: dict[str, str] = Field({}, description="labels of nodes that workers may use")
-    control: Literal["direct", "port_forward"] | None = Field(
-        None,
-        description="how orders and records travel (load never does): to the pods' own addresses, or through the API "
-        "server; without it directly, and through the API server where there is no route to pods",
-    )
+    control: ControlWay = None
     cpu: Cores | None = Field(None, description="CPU that each worker reserves")
     memory: Size | None = Field(None, description="memory that each worker reserves, and may use at most")
     start_timeout: Duration = Field(180.0, gt=0, description="all workers must be there within this")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import http
-import socket
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,23 +9,20 @@ from towtank.design.generator_model import GeneratorCluster
 from towtank.errors import EngineError, PlatformError
 from towtank.load.workers import cluster_objects, neighbours
 from towtank.load.workers.neighbours import Neighbours
-from towtank.load.workers.places import CONNECT_TIMEOUT_S, Link, Standing, connected
+from towtank.load.workers.places import Link, Standing
 from towtank.platforms.base import Cancelled, DeployContext
 from towtank.platforms.kubernetes import pods
-from towtank.platforms.kubernetes.client import ApiError, Json
+from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import connect
+from towtank.platforms.kubernetes.control import Control
 from towtank.platforms.kubernetes.discovery import POD
-from towtank.platforms.kubernetes.forwarding import forward
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.helper_objects import token_secret
 from towtank.platforms.kubernetes.ownership import Owned
-from towtank.platforms.kubernetes.readiness import Waiter, cancelled_sleep
+from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.workloads import Workload
 from towtank.platforms.output import clean
 
-_LISTENING_WITHIN_S = 20.0
-"""From a container that runs to a worker that listens: an engine starts in milliseconds, a busy node takes longer."""
-_TRY_EVERY_S = 0.3
 _LAST_LINES = 10
 
 
@@ -51,7 +45,6 @@ class Cluster:
         self._made: HelperObjects | None = None
         self._pods: list[Json] = []
         self._neighbours = Neighbours()
-        self._way = config.control or "direct"
         self.start_timeout_s = config.start_timeout
 
     @property
@@ -74,7 +67,8 @@ class Cluster:
             ]
             self._wait(made, made.create(things)[-1], cancelled)
             self._pods = made.pods()
-            links = [self._reach(made, pod, cancelled) for pod in sorted(self._pods, key=_index)]
+            control = Control(connection.api, made.namespace, cluster_objects.PORT, self._config.control)
+            links = [self._reach(made, control, pod, cancelled) for pod in sorted(self._pods, key=_index)]
             self._neighbours = neighbours.look(connection.api, self._pods)
         except PlatformError as error:
             raise EngineError(f"the workers in the cluster: {error.message}", hint=error.hint) from error
@@ -126,47 +120,19 @@ class Cluster:
 
     # --- reaching --------------------------------------------------------------------------------------------------
 
-    def _reach(self, made: HelperObjects, pod: Json, cancelled: Cancelled) -> Link:
+    def _reach(self, made: HelperObjects, control: Control, pod: Json, cancelled: Cancelled) -> Link:
         name = str(pod["metadata"]["name"])
         node = str((pod.get("spec") or {}).get("nodeName"))
-        address = str((pod.get("status") or {}).get("podIP"))
-        connection = self._controlled(made, name, address, cancelled)
+        reached = control.reach(pod, cancelled, lambda found: found)
         facts = {
-            **pods.shown(pod), "namespace": made.namespace, "cluster": self._config.context, "control": self._way,
+            **pods.shown(pod), "namespace": made.namespace, "cluster": self._config.context, "control": reached.way,
         }  # fmt: skip
         return Link(
-            connection, made.token, Standing("cluster", f"node {node}", facts), lambda: self._words(name)
+            reached.connection,
+            made.token,
+            Standing("cluster", f"node {node}", facts),
+            lambda: self._words(name),
         )
-
-    def _controlled(self, made: HelperObjects, pod: str, address: str, cancelled: Cancelled) -> socket.socket:
-        """A connection for orders and records; once one worker cannot be reached directly, no other is tried so."""
-        until = time.monotonic() + _LISTENING_WITHIN_S
-        directly: EngineError | None = None
-        while True:
-            try:
-                if self._way == "direct":
-                    return connected(address, cluster_objects.PORT)
-                return _forwarded(made, pod)
-            except EngineError as error:
-                if self._gives_up(error):
-                    directly, self._way = error, "port_forward"
-                if time.monotonic() >= until:
-                    raise self._unreachable(error, directly) from error
-            cancelled_sleep(_TRY_EVERY_S, cancelled)
-
-    def _gives_up(self, error: EngineError) -> bool:
-        """Whether there is no direct way: one that refuses is there, and its worker may not listen yet."""
-        is_refused = isinstance(error.__cause__, ConnectionRefusedError)
-        return self._way == "direct" and self._config.control is None and not is_refused
-
-    def _unreachable(self, error: EngineError, directly: EngineError | None) -> EngineError:
-        if self._way == "direct":
-            return EngineError(
-                f"{error.message}: a pod's own address has to be reachable from here",
-                hint="`control: port_forward` needs no route to pods; or run towtank where there is one",
-            )
-        before = f"{directly.message}, and " if directly is not None else ""
-        return EngineError(f"{before}{error.message}", hint=error.hint)
 
     def _words(self, name: str) -> str:
         """How a pod ended, and its last words."""
@@ -192,27 +158,3 @@ def _index(pod: Json) -> int:
     metadata = pod["metadata"]
     marks = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
     return int(marks.get(cluster_objects.INDEX, 0))
-
-
-def _forwarded(made: HelperObjects, pod: str) -> socket.socket:
-    """A connection to a worker through the API server.
-
-    Raises
-    ------
-    EngineError
-        It may come up yet.
-    PlatformError
-        We are not allowed to: waiting will not mend it.
-    """
-    try:
-        forwarded = forward(made.connection.api, made.namespace, pod, cluster_objects.PORT)
-    except ApiError as error:
-        if error.code == http.HTTPStatus.FORBIDDEN:
-            raise PlatformError(f"a port-forward to its workers: {error.message}", hint=error.hint) from error
-        raise EngineError(error.message, hint=error.hint) from error
-    try:
-        forwarded.wait_first_words(CONNECT_TIMEOUT_S)
-    except PlatformError as error:
-        forwarded.connection.close()
-        raise EngineError(error.message) from error
-    return forwarded.connection

@@ -17,6 +17,7 @@ from towtank.platforms.kubernetes import creating, rights
 from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.connection import Connection, connect, takes_pods
+from towtank.platforms.kubernetes.control import FORWARDED
 from towtank.platforms.kubernetes.discovery import NODE, POD
 from towtank.platforms.kubernetes.helper import planned_objects
 from towtank.platforms.kubernetes.helper_objects import token_secret
@@ -84,7 +85,10 @@ def _refusals(connection: Connection, generator: Generator, config: GeneratorClu
         ),
     ]
     planned = planned_objects(connection, things, place, origin=_WHERE)
-    lacking = rights.missing(api, rights.needed(config.namespace, [one.owned for one in planned]))
+    wanted = rights.needed(config.namespace, [one.owned for one in planned])
+    if config.control == FORWARDED:
+        wanted += rights.of_forwarding(config.namespace, optional=False)
+    lacking = rights.missing(api, wanted)
     for one in lacking:
         yield f"the right to {one.words} is missing in context {api.context!r}"
     if lacking:

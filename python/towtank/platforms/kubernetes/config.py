@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from towtank.fields import Duration, Model, Size, Slug, Whole
+from towtank.fields import ControlWay, Duration, Model, Size, Slug, Whole
 from towtank.platforms.base import Edge
 from towtank.platforms.kubernetes.paths import parse_path
 from towtank.platforms.output import DEFAULT_LOG_LIMIT_BYTES
@@ -97,6 +97,7 @@ class Disturber(Model):
     node_selector: dict[str, str] = Field(
         {}, description="labels of the nodes that they stand on; without it all"
     )
+    control: ControlWay = None
 
 
 class EdgeProxy(Model):
@@ -111,6 +112,7 @@ class EdgeProxy(Model):
         None, description="a namespace that exists; without it one is made, and removed"
     )
     node_selector: dict[str, str] = Field({}, description="labels of the nodes that it may stand on")
+    control: ControlWay = None
 
 
 class KubernetesReady(Ready):

@@ -18,6 +18,7 @@ from towtank.platforms.kubernetes import disturber_objects, grip
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import Disturber
 from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.control import Control
 from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.grip import Grip
 from towtank.platforms.kubernetes.helper import HelperObjects
@@ -55,6 +56,7 @@ class Disturbers:
             origin="disturber",
             namespace_labels=disturber_objects.PRIVILEGED,
         )
+        self._control = Control(self._api, self._made.namespace, disturber_objects.PORT, config.control)
         self._workloads: tuple[Workload, ...] = ()
         self._standing: dict[str, Json] = {}
 
@@ -99,10 +101,10 @@ class Disturbers:
         self._standing = {str(pod["spec"].get("nodeName")): pod for pod in standing}
 
     def _reach(self, pod: Json, cancelled: Cancelled) -> Grip:
-        return grip.reach(pod, disturber_objects.PORT, self._made.token, _who(pod), cancelled)
+        return grip.reach(self._control, pod, self._made.token, _who(pod), cancelled)
 
     def _take(self, pod: Json) -> Grip:
-        return grip.take(pod, disturber_objects.PORT, self._made.token, _who(pod))
+        return grip.take(self._control, pod, self._made.token, _who(pod))
 
     # --- at work ---------------------------------------------------------------------------------------------------
 

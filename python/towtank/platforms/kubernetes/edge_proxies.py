@@ -18,6 +18,7 @@ from towtank.platforms.kubernetes import creating, edge_objects, edges, grip, ow
 from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.config import EdgeProxy, KubernetesConfig, KubernetesTarget
 from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.control import Control
 from towtank.platforms.kubernetes.creating import Planned
 from towtank.platforms.kubernetes.discovery import POD, SERVICE
 from towtank.platforms.kubernetes.edges import Way
@@ -114,6 +115,7 @@ class EdgeProxies:
             config.namespace,
             origin="edge_proxy",
         )
+        self._control = Control(self._api, self._made.namespace, edge_objects.PORT, config.control)
         self._workloads: tuple[Workload, ...] = ()
         self._watcher: Watcher | None = None
         self._pod: Json = {}
@@ -173,7 +175,7 @@ class EdgeProxies:
         self._watcher.start()
 
     def _reach(self, cancelled: Cancelled) -> Grip:
-        return grip.reach(self._pod, edge_objects.PORT, self._made.token, _WHO, cancelled)
+        return grip.reach(self._control, self._pod, self._made.token, _WHO, cancelled)
 
     # --- at work ---------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,8 @@ _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class Forward:
     """One connection to a port of a pod, on a thread of its own.
 
-    `connection` is a socket like any other: when one side ends, the other sees the end.
+    `connection` is a socket like any other: when one side ends, the other sees the end. `own_address` is ours on the
+    way to the API server.
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ class Forward:
         self._answer = answer
         stream = answer.extensions["network_stream"]
         self._outside: socket.socket = stream.get_extra_info("socket")
+        self.own_address = str(self._outside.getsockname()[0])
         self._ws = Connection(ConnectionType.CLIENT)
         self._to_pod, self._to_us, self._wrong = bytearray(), bytearray(), bytearray()
         self._channel: int | None = None

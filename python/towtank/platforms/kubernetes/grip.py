@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from towtank.errors import EngineError, PlatformError
-from towtank.load.workers import frames, handshake, places
+from towtank.load.workers import frames, handshake
 from towtank.platforms.base import Cancelled
 from towtank.platforms.kubernetes.client import Json
-from towtank.platforms.kubernetes.readiness import cancelled_sleep
+from towtank.platforms.kubernetes.control import Control, Reached
 
-_LISTENING_WITHIN_S = 20.0
-_TRY_EVERY_S = 0.3
 _BEGIN_WITHIN_S = 20.0
 _UNDO_WITHIN_S = 20.0
 MARGIN_S = 3.0
@@ -29,8 +26,8 @@ class Grip:
 
     Parameters
     ----------
-    connection : socket
-        Closed when it is of no use.
+    reached : Reached
+        Its connection is closed when it is of no use.
     token : str
     who : str
         For people.
@@ -41,16 +38,16 @@ class Grip:
         It does not let us in, or does not know the token itself.
     """
 
-    def __init__(self, connection: socket.socket, token: str, who: str) -> None:
-        self._connection = connection
+    def __init__(self, reached: Reached, token: str, who: str) -> None:
+        self._connection = reached.connection
+        self.own_address = reached.own_address
         self._who = who
         self._until = 0.0
         self._alone = False
         try:
-            handshake.greet(connection, token)
-            self.own_address: str = connection.getsockname()[0]
+            handshake.greet(self._connection, token)
         except BaseException:
-            connection.close()
+            self._connection.close()
             raise
 
     def begin(
@@ -115,18 +112,20 @@ class Grip:
         return event
 
 
-def take(pod: Json, port: int, token: str, who: str) -> Grip:
-    """Connect to the disturber in a pod, at the pod's own address.
+def take(control: Control, pod: Json, token: str, who: str) -> Grip:
+    """Connect to the disturber in a pod.
 
     Raises
     ------
     EngineError
         It does not listen, or does not let us in.
+    PlatformError
+        We are not allowed to.
     """
-    return Grip(places.connected(str((pod.get("status") or {}).get("podIP")), port), token, who)
+    return Grip(control.connect(pod), token, who)
 
 
-def reach(pod: Json, port: int, token: str, who: str, cancelled: Cancelled) -> Grip:
+def reach(control: Control, pod: Json, token: str, who: str, cancelled: Cancelled) -> Grip:
     """As `take`, for one that may just begin to listen.
 
     Raises
@@ -134,15 +133,7 @@ def reach(pod: Json, port: int, token: str, who: str, cancelled: Cancelled) -> G
     PlatformError
         It cannot be reached.
     """
-    until = time.monotonic() + _LISTENING_WITHIN_S
-    while True:
-        try:
-            return take(pod, port, token, who)
-        except EngineError as error:
-            if time.monotonic() >= until:
-                raise PlatformError(
-                    f"{who} cannot be reached: {error.message}",
-                    hint=error.hint
-                    or "run towtank where pods can be reached: on a node, in a pod, or over a route to them",
-                ) from error
-        cancelled_sleep(_TRY_EVERY_S, cancelled)
+    try:
+        return control.reach(pod, cancelled, lambda reached: Grip(reached, token, who))
+    except EngineError as error:
+        raise PlatformError(f"{who} cannot be reached: {error.message}", hint=error.hint) from error

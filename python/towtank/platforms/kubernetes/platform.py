@@ -17,8 +17,9 @@ from towtank.platforms.kubernetes import (
     sources,
 )
 from towtank.platforms.kubernetes.client import ApiClient
-from towtank.platforms.kubernetes.config import Disturber, KubernetesConfig
+from towtank.platforms.kubernetes.config import Disturber, EdgeProxy, KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection, connect, usable_nodes
+from towtank.platforms.kubernetes.control import FORWARDED
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.kubernetes.discovery import LEASE, NAMESPACE
 from towtank.platforms.kubernetes.kubeconfig import find_context
@@ -149,7 +150,7 @@ def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> l
     if config.disturber is not None:
         found += _disturber_problems(api, config.disturber)
     if config.edge_proxy is not None:
-        found += _lacking(api, rights.of_edge_proxy(config.edge_proxy.namespace))
+        found += _lacking(api, rights.of_edge_proxy(config.edge_proxy.namespace), config.edge_proxy)
     if config.namespace is not None and not found:
         creating.check_namespace(api, config.namespace, token="")
     if not found:
@@ -163,13 +164,18 @@ def _problems(connection: Connection, config: KubernetesConfig, root: Path) -> l
 
 def _disturber_problems(api: ApiClient, config: Disturber) -> list[str]:
     """What keeps disturbers away; a namespace that is not there yet cannot be asked."""
-    found = _lacking(api, rights.of_disturbers(config.namespace))
+    found = _lacking(api, rights.of_disturbers(config.namespace), config)
     if config.namespace is not None and not found:
         disturbers.try_pod(api, config, config.namespace)
     return found
 
 
-def _lacking(api: ApiClient, wanted: Sequence[rights.Right]) -> list[str]:
+def _lacking(
+    api: ApiClient, wanted: Sequence[rights.Right], helper: Disturber | EdgeProxy | None = None
+) -> list[str]:
+    """Rights that are missing, and for a helper that is only reached through the API server the right to that."""
+    if helper is not None and helper.control == FORWARDED:
+        wanted = [*wanted, *rights.of_forwarding(helper.namespace, optional=False)]
     missing = rights.missing(api, wanted)
     return [f"the right to {one.words} is missing in context {api.context!r}" for one in missing]
 

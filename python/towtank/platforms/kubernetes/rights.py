@@ -12,6 +12,9 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _METRICS = "metrics.k8s.io"
 LOGS = "pods/log"
 _OWN = ("get", "create", "delete")
+FORWARD = "pods/portforward"
+_FORWARD_VERBS = ("get", "create")
+_FORWARD_WHY = "for orders to helpers to which there is no route from here"
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,7 @@ _COMMON: tuple[tuple[str, str, tuple[str, ...], str, bool], ...] = (
     ("", "pods", ("get", "list", "watch", "delete"), "to see what becomes of pods", False),
     ("", LOGS, ("get",), "to keep and count what pods write; not needed with `logs: false`", False),
     ("", "pods/resize", ("update",), "for the fault `cpu`", True),
-    (
-        "",
-        "pods/portforward",
-        ("get", "create"),
-        "for orders to workers and agents that have no route from here",
-        True,
-    ),
+    ("", FORWARD, _FORWARD_VERBS, _FORWARD_WHY, True),
     ("", "events", ("list", "watch"), "to say why a pod does not start", False),
     ("", "services", ("get",), "to find the way to a target", False),
     (
@@ -160,6 +157,19 @@ def of_source(source: str, namespace: str | None) -> list[Right]:
         for group, resource, verbs, inside in _SOURCES.get(source, ())
         for verb in verbs
     ]  # fmt: skip
+
+
+def of_forwarding(namespace: str | None, *, optional: bool) -> list[Right]:
+    """Rights that orders to helpers need where they go through the API server.
+
+    Parameters
+    ----------
+    namespace : str, optional
+        As in `needed`.
+    optional : bool
+        They may go directly.
+    """
+    return [Right(verb, "", FORWARD, namespace or "", _FORWARD_WHY, optional) for verb in _FORWARD_VERBS]
 
 
 def of_disturbers(namespace: str | None) -> list[Right]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from towtank.clock_relation import NS_PER_S, OffsetBounds
-from towtank.errors import EngineError, TelemetryError
+from towtank.errors import EngineError, PlatformError, TelemetryError
 from towtank.load.workers import frames, handshake
 from towtank.load.workers.places import Link
 from towtank.telemetry.http.clock import KeptRelation
@@ -65,7 +65,7 @@ class Agent:
         self._pause_s = 0.0
         self._not_before_s = 0.0
         self._since_s = 0.0
-        self._problem: EngineError | None = None
+        self._problem: EngineError | PlatformError | None = None
         self.welcome: Mapping[str, Any] = {}
         self.standing: Mapping[str, Any] = {}
         self.clocks: list[KeptRelation] = []
@@ -77,6 +77,8 @@ class Agent:
         ------
         EngineError
             It is not there, or is none of ours.
+        PlatformError
+            We are not allowed to reach it.
         """
         if self._link is not None:
             return
@@ -84,11 +86,11 @@ class Agent:
             raise EngineError(self._problem.message, hint=self._problem.hint)
         try:
             self._greet(self._reach())
-        except EngineError as error:
+        except (EngineError, PlatformError) as error:
             self._wait_after(error)
             raise
 
-    def _wait_after(self, problem: EngineError) -> None:
+    def _wait_after(self, problem: EngineError | PlatformError) -> None:
         """Reach it again later, and later each time: to start one anew costs its machine something."""
         self._problem = problem
         self._not_before_s = time.monotonic() + self._pause_s
@@ -118,6 +120,8 @@ class Agent:
         ------
         EngineError
             It is lost for now; the next look connects anew, and goes on where this one was.
+        PlatformError
+            As `connect`.
         """
         self.connect()
         self._meet()

@@ -1,4 +1,4 @@
-"""Agents on every node of a cluster: a DaemonSet, whose pods are reached at their own addresses."""
+"""Agents on every node of a cluster: a DaemonSet, whose pods are reached directly, or through the API server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from towtank.errors import EngineError, PlatformError
-from towtank.load.workers.places import Link, Standing, connected
+from towtank.load.workers.places import Link, Standing
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import connect
+from towtank.platforms.kubernetes.control import Control
 from towtank.platforms.kubernetes.discovery import NODE
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.helper_objects import token_secret
@@ -46,6 +47,7 @@ class DaemonSet:
         self._helper = helper
         self._interval_s = interval_s
         self._objects: HelperObjects | None = None
+        self._control: Control | None = None
         self._looked_s = 0.0
         self._names: list[str] = []
         self._over = False
@@ -62,6 +64,7 @@ class DaemonSet:
             connection, self._helper.context, self._options.namespace, origin="observe.agent",
             namespace_labels=objects.NAMESPACE_LABELS,
         )  # fmt: skip
+        self._control = Control(connection.api, made.namespace, objects.PORT, self._options.control)
         things = [
             token_secret(objects.NAME, made.token),
             objects.daemon_set(self._options, self._interval_s),
@@ -97,20 +100,22 @@ class DaemonSet:
         Raises
         ------
         EngineError
+        PlatformError
+            We are not allowed to.
         """
-        made = self._objects
-        if made is None:
+        made, control = self._objects, self._control
+        if made is None or control is None:
             raise EngineError("there are no agents any more")
         try:
             living = [pod for pod in made.living() if _node_of(pod) == name]
         except PlatformError as error:
             raise EngineError(f"which pod is the agent of {name} is not known: {error.message}") from error
         for pod in living:
-            address = str((pod.get("status") or {}).get("podIP") or "")
-            if address:
-                facts = {**pods.shown(pod), "namespace": made.namespace}
-                link = connected(address, objects.PORT)
-                return Link(link, made.token, Standing("cluster", f"node {name}", facts), str)
+            if (pod.get("status") or {}).get("podIP"):
+                reached = control.connect(pod)
+                facts = {**pods.shown(pod), "namespace": made.namespace, "control": reached.way}
+                standing = Standing("cluster", f"node {name}", facts)
+                return Link(reached.connection, made.token, standing, str)
         raise EngineError(f"there is no agent on node {name} now")
 
     def close(self) -> None:

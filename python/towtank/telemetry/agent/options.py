@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from towtank.fields import Duration, Model, SshAddress
+from towtank.fields import ControlWay, Duration, Model, SshAddress
 
 _ABSOLUTE = r"^/"
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -34,6 +34,7 @@ class AgentOptions(Model):
     node_selector: dict[str, str] = Field(
         {}, description="labels of nodes that agents stand on; all without it"
     )
+    control: ControlWay = None
     ceph_sockets: str | None = Field(
         None, pattern=_ABSOLUTE, description="folder of ceph-fuse's admin sockets, on every node"
     )
@@ -42,7 +43,7 @@ class AgentOptions(Model):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.hosts is not None:
-            inside = [key for key in ("image", "namespace", "node_selector") if getattr(self, key)]
+            inside = [key for key in ("image", "namespace", "node_selector", "control") if getattr(self, key)]
             if inside:
                 raise ValueError(
                     f"`{inside[0]}` is about nodes of a cluster, and `hosts` names other machines"

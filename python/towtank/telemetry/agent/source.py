@@ -13,6 +13,7 @@ from typing import Any
 from towtank.errors import EngineError, PlatformError, TelemetryError
 from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.connection import Connection
+from towtank.platforms.kubernetes.control import FORWARDED
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.telemetry import cluster
 from towtank.telemetry.agent.connection import ANSWER_WITHIN_S, Agent, Taken
@@ -71,6 +72,8 @@ class AgentSource:
             if read.image is None:
                 return [_NO_IMAGE]
             wanted = rights.of_source(self.name, read.namespace)
+            if read.control == FORWARDED:
+                wanted += rights.of_forwarding(read.namespace, optional=False)
             lacking = rights.missing(connection.api, wanted, optional=True)
             return [f"the right to {one.words} is missing; docs/kubernetes.md grants it" for one in lacking]
 
@@ -127,8 +130,9 @@ class AgentSource:
                 for readings in self._readings.values():
                     readings.delays_ns.clear()  # what was read before anybody asked had to wait for that
                 return
-            if time.monotonic() >= until_s:
-                raise failed[0]
+            hopeless = [error for error in failed if isinstance(error, PlatformError)]
+            if hopeless or time.monotonic() >= until_s:
+                raise (hopeless or failed)[0]
             time.sleep(_TRY_EVERY_S)
 
     def _find(self) -> None:
@@ -163,7 +167,7 @@ class AgentSource:
             self._find()
         except PlatformError as error:  # who else there is, is asked again at the next reading
             self._facts["nodes_unknown"] = error.message
-        failed: list[EngineError] = []
+        failed: list[EngineError | PlatformError] = []
         asked = self._ask_all()
         for name, taken, problem in asked:
             if problem is not None:
@@ -178,22 +182,22 @@ class AgentSource:
             raise TelemetryError(failed[0].message)
         return []
 
-    def _ask_all(self) -> list[tuple[str, Taken | None, EngineError | None]]:
+    def _ask_all(self) -> list[tuple[str, Taken | None, EngineError | PlatformError | None]]:
         pool = self._pool
         if pool is None:
             return []
         asked = [
             (name, pool.submit(agent.take)) for name, agent in self._agents.items() if name not in self._gone
         ]
-        found: list[tuple[str, Taken | None, EngineError | None]] = []
+        found: list[tuple[str, Taken | None, EngineError | PlatformError | None]] = []
         for name, answer in asked:
             try:
                 found.append((name, answer.result(), None))
-            except EngineError as error:
+            except (EngineError, PlatformError) as error:
                 found.append((name, None, error))
         return found
 
-    def _lose(self, name: str, error: EngineError, t_us: int) -> None:
+    def _lose(self, name: str, error: EngineError | PlatformError, t_us: int) -> None:
         readings = self._readings[name]
         readings.trouble(time.monotonic_ns(), error.message)
         if name not in self._lost:

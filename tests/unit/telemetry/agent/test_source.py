@@ -199,6 +199,22 @@ def test_items_that_make_no_sense_are_left_out(place: FakePlace, tmp_path: Path)
     assert [one.value for one in samples] == [1.0]
 
 
+def test_an_agent_that_may_not_be_reached_is_not_waited_for(
+    place: FakePlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse() -> Any:
+        raise PlatformError("a port-forward to pod agent-1: forbidden")
+
+    monkeypatch.setattr(place.fakes["b"], "reach", refuse)
+    source, begun = AgentSource(), time.monotonic()
+    with pytest.raises(
+        TelemetryError, match="telemetry source 'agent': a port-forward to pod agent-1: forbidden"
+    ):
+        source.start(context_of(tmp_path, start_timeout=60.0))
+    assert time.monotonic() - begun < 30
+    assert place.closed == 1
+
+
 def test_an_agent_that_never_comes_is_an_error_in_time(place: FakePlace, tmp_path: Path):
     place.fakes["b"].refuses = True
     source = AgentSource()
