@@ -210,7 +210,7 @@ def test_an_agent_that_may_not_be_reached_is_not_waited_for(
     with pytest.raises(
         TelemetryError, match="telemetry source 'agent': a port-forward to pod agent-1: forbidden"
     ):
-        source.start(context_of(tmp_path, start_timeout=60.0))
+        source.start(context_of(tmp_path, start_timeout="60s"))
     assert time.monotonic() - begun < 30
     assert place.closed == 1
 
