@@ -89,7 +89,7 @@ test-slow: setup peers ## what is too slow for `make test` (≤ 15 min)
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	timeout 900 $(PYTEST) tests -m "slow and not kill and not statistical"
 
-test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 20 min)
+test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 60 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
 	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build
 	tools/system-packages.sh images
