@@ -91,12 +91,13 @@ test-slow: setup peers ## what is too slow for `make test` (≤ 15 min)
 
 test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 60 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
-	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build
+	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build KNATIVE=1
 	tools/system-packages.sh images
 	tools/peers.sh helm kustomize toxiproxy-server
 	tools/setup.sh static-engine
-	timeout 1500 $(PYTEST) $(BESIDE_CLUSTER) tests/cluster -m "cluster and not alone"
+	timeout 1500 $(PYTEST) $(BESIDE_CLUSTER) tests/cluster -m "cluster and not alone and not knative"
 	timeout 2100 $(PYTEST) tests/cluster -m "cluster and alone"
+	timeout 600 $(PYTEST) tests/cluster -m "knative"
 
 test-all: test test-stat test-kill test-slow test-cluster ## every tier
 
@@ -105,11 +106,12 @@ test-all: test test-stat test-kill test-slow test-cluster ## every tier
 .PHONY: testbed-build testbed-up testbed-down
 testbed-build: $(VENV)/.ready
 	tools/system-packages.sh testbed
-	$(PY) -m testbed build || [ $$? -eq 3 ]  # 3: not possible here, and it has said why
+	$(PY) -m testbed build $(if $(KNATIVE),--knative) || [ $$? -eq 3 ]  # 3: not possible here, and it has said why
 
-testbed-up: setup ## bring the testbed up (NODES=2 HPA_SYNC=5 METRICS=10 KWOK=1: see docs/testbed.md); builds it the first time (minutes)
+testbed-up: setup ## bring the testbed up (NODES=2 HPA_SYNC=5 METRICS=10 KWOK=1 KNATIVE=1: see docs/testbed.md); builds it the first time (minutes)
 	tools/system-packages.sh testbed
-	$(PY) -m testbed up $(NODES:%=--nodes %) $(HPA_SYNC:%=--hpa-sync %) $(METRICS:%=--metrics %) $(if $(KWOK),--kwok)
+	$(PY) -m testbed up $(NODES:%=--nodes %) $(HPA_SYNC:%=--hpa-sync %) $(METRICS:%=--metrics %) $(if $(KWOK),--kwok) $(if $(KNATIVE),--knative) \
+	  $(INGRESS_CONNECTIONS:%=--ingress-connections %) $(INGRESS_PENDING:%=--ingress-pending %) $(INGRESS_REQUESTS:%=--ingress-requests %)
 
 testbed-down: setup ## end it; nothing is left but programs, images and logs in .testbed/
 	$(PY) -m testbed down

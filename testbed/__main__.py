@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 
-from testbed import binaries, closure, cluster, components, images, possible
+from testbed import binaries, closure, cluster, components, images, knative_parts, possible
 from testbed.errors import NotPossibleError, TestbedError
-from testbed.settings import REGISTRY, Folders, Options
+from testbed.settings import DEFAULT_LIMIT, INGRESS_LIMITS, REGISTRY, Folders, Options
 
 NOT_POSSIBLE = 3
 """Exit code when this machine cannot carry a testbed."""
@@ -31,10 +32,11 @@ def main(words: list[str] | None = None) -> int:
 def _run(given: argparse.Namespace, folders: Folders) -> int:
     match given.command:
         case "up":
-            named = {
-                "nodes": given.nodes, "hpa_sync_s": given.hpa_sync, "metrics_s": given.metrics, "kwok": given.kwok
-            }  # fmt: skip
-            chosen = {name: value for name, value in named.items() if value is not None}
+            chosen = {
+                field.name: value
+                for field in dataclasses.fields(Options)
+                if (value := getattr(given, field.name)) is not None
+            }
             cluster.up(folders, Options(**chosen) if chosen else None, print)
             print("\n".join(cluster.status(folders)[1]))
         case "down":
@@ -50,6 +52,8 @@ def _run(given: argparse.Namespace, folders: Folders) -> int:
         case "build":
             possible.check(folders)
             binaries.build(folders, print)
+            if given.knative:
+                knative_parts.build(folders, print)
         case "pack-engine":
             given.folder.mkdir(parents=True, exist_ok=True)
             print(_archived(closure.load_engine(given.engine, given.tag), folders, given.folder))
@@ -89,18 +93,32 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="bring it up; repeat it at will")
     up.add_argument("--nodes", type=int, help="1 to 8 (default 1)")
-    up.add_argument("--hpa-sync", type=int, metavar="S", help="autoscaler's period (default 15 s)")
-    up.add_argument("--metrics", type=int, metavar="S", help="metrics-server's period (default 15 s)")
+    up.add_argument(
+        "--hpa-sync", type=int, metavar="S", dest="hpa_sync_s", help="autoscaler's period (default 15 s)"
+    )
+    up.add_argument(
+        "--metrics", type=int, metavar="S", dest="metrics_s", help="metrics-server's period (default 15 s)"
+    )
     up.add_argument(
         "--kwok", action="store_true", default=None, help="with KWOK: nodes and pods without machines"
     )
+    up.add_argument(
+        "--knative", action="store_true", default=None, help="with Knative Serving behind an Envoy"
+    )
+    for limit in INGRESS_LIMITS:
+        of = limit.removeprefix("ingress_")
+        up.add_argument(
+            f"--{limit.replace('_', '-')}", type=int, metavar="N",
+            help=f"Envoy's limit of {of} to a revision (default {DEFAULT_LIMIT})",
+        )  # fmt: skip
     commands.add_parser("down", help="end it and remove everything it made but programs, images and logs")
     commands.add_parser("status", help="exit code 0 when everything runs")
     restart = commands.add_parser("restart", help="kill one component and start it again")
     restart.add_argument("node", help="such as node1")
     restart.add_argument("component", help="such as kubelet")
     commands.add_parser("check", help="whether this machine can carry it (exit code 3: no, and why)")
-    commands.add_parser("build", help="build programs only")
+    build = commands.add_parser("build", help="build programs only")
+    build.add_argument("--knative", action="store_true", help="those of Knative and its ingress too")
     pack = commands.add_parser(
         "pack", help="write image archives for other clusters (kind load, k3s ctr import)"
     )

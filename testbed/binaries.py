@@ -6,7 +6,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,11 +44,12 @@ CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
 
 @dataclass(frozen=True)
 class GoProgram:
-    """A program of the Go module: its file name and its package."""
+    """A program of a Go module: its file name, its package, and the module's folder."""
 
     name: str
     package: str
     versioned: bool = False
+    module: Path = GO_FOLDER
 
 
 GO_PROGRAMS = (
@@ -86,25 +87,18 @@ def check_programs() -> None:
 
 def build(folders: Folders, say: Callable[[str], None]) -> None:
     """Build what is missing or older than its source. The first time takes minutes and needs the Go module proxy."""
-    folders.programs.mkdir(parents=True, exist_ok=True)
-    with _alone(folders.programs / ".lock"):
-        wanted = _fingerprint()
-        mark = folders.programs / ".built"
-        if mark.exists() and mark.read_text("utf-8") == wanted:
-            pack(folders)
-            return
-        mark.unlink(missing_ok=True)
+
+    def make() -> None:
         _compile_c(folders)
-        for program in GO_PROGRAMS:
-            begun = time.monotonic()
-            _compile_go(folders, program)
-            say(f"built {program.name} in {time.monotonic() - begun:.0f} s")
+        compile_go(folders, GO_PROGRAMS, say)
         for name in KUBERNETES:
             link = folders.programs / name
             link.unlink(missing_ok=True)
             link.symlink_to("kubernetes")
+
+    with alone(folders):
+        once(folders.programs / ".built", [HERE / "pause.c", GO_FOLDER], make)
         pack(folders)
-        mark.write_text(wanted, "utf-8")
 
 
 def recipes(folders: Folders) -> list[images.Recipe]:
@@ -124,26 +118,52 @@ def pack(folders: Folders) -> list[images.Image]:
     return [images.pack(recipe, folders.images) for recipe in recipes(folders)]
 
 
-def _compile_go(folders: Folders, program: GoProgram) -> None:
-    flags = "-s -w"
-    if program.versioned:
-        flags += " " + " ".join(_version_flags())
+def compile_go(folders: Folders, programs: Sequence[GoProgram], say: Callable[[str], None]) -> None:
+    """Compile programs, one after the other.
+
+    Raises
+    ------
+    NotPossibleError
+        There is no Go.
+    BuildError
+        What the compiler says.
+    """
+    for program in programs:
+        begun = time.monotonic()
+        _compile(folders, program)
+        say(f"built {program.name} in {time.monotonic() - begun:.0f} s")
+
+
+def go() -> str:
+    """The path of the compiler.
+
+    Raises
+    ------
+    NotPossibleError
+    """
     try:
-        go = find("go")
+        return find("go")
     except NotPossibleError as missing:
         raise NotPossibleError(
             "Go is needed to build the testbed's programs; install Go 1.26 or newer"
         ) from missing
+
+
+def _compile(folders: Folders, program: GoProgram) -> None:
+    flags = "-s -w"
+    if program.versioned:
+        flags += " " + " ".join(_version_flags())
     # Built beside and renamed: a running cluster may be using the old file.
     beside = folders.programs / f".{program.name}.new"
     run(
-        [go, "build", "-trimpath", "-ldflags", flags, "-o", beside, program.package],
-        folder=GO_FOLDER, environment=_go_environment(), timeout_s=BUILD_TIMEOUT_S, error=BuildError,
+        [go(), "build", "-trimpath", "-ldflags", flags, "-o", beside, program.package],
+        folder=program.module, environment=go_environment(), timeout_s=BUILD_TIMEOUT_S, error=BuildError,
     )  # fmt: skip
     beside.replace(folders.programs / program.name)
 
 
-def _go_environment() -> dict[str, str]:
+def go_environment() -> dict[str, str]:
+    """Variables of the compiler: what go.mod and go.sum say, and nothing newer."""
     flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false -modcacherw -mod=readonly".strip()
     return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": flags}
 
@@ -177,17 +197,28 @@ def _compile_c(folders: Folders) -> None:
     beside.replace(target)
 
 
-def _fingerprint() -> str:
+def once(mark: Path, sources: Sequence[Path], make: Callable[[], None]) -> None:
+    """Make something, unless `mark` says that it was made of these very files, and of all in these folders."""
+    wanted = _fingerprint(sources)
+    if mark.exists() and mark.read_text("utf-8") == wanted:
+        return
+    mark.unlink(missing_ok=True)
+    make()
+    mark.write_text(wanted, "utf-8")
+
+
+def _fingerprint(sources: Sequence[Path]) -> str:
     """Digest of everything the programs are built from."""
     digest = hashlib.sha256()
-    for path in sorted([HERE / "pause.c", *(p for p in GO_FOLDER.rglob("*") if p.is_file())]):
+    for path in sorted(p for source in sources for p in (source, *source.rglob("*")) if p.is_file()):
         digest.update(f"{path.relative_to(HERE)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(folders: Folders) -> Iterator[None]:
     """One build at a time in this folder."""
-    with path.open("w") as lock:
+    folders.programs.mkdir(parents=True, exist_ok=True)
+    with (folders.programs / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -18,6 +18,8 @@ from testbed import (
     cgroups,
     components,
     images,
+    knative,
+    knative_parts,
     kubectl,
     launch,
     network,
@@ -56,6 +58,9 @@ def up(folders: Folders, wanted: Options | None, say: Say) -> None:
     """
     possible.check(folders)
     binaries.build(folders, say)
+    there = Record.load(folders.record)
+    if (wanted or (there.options if there else Options())).knative:
+        knative_parts.build(folders, say)
     with _alone():
         record = Record.load(folders.record)
         options = wanted or (record.options if record else Options())
@@ -187,7 +192,10 @@ def _start_components(folders: Folders, record: Record, say: Say) -> None:
                     folders, record, "containerd", partial(_containerd_listens, record, node), NODE_TIMEOUT_S
                 )
             if component.name == "registry":
-                _wait(folders, record, "the registry", lambda: _push_images(folders), NODE_TIMEOUT_S)
+                _wait(
+                    folders, record, "the registry",
+                    lambda: _push_images(folders, record.options), NODE_TIMEOUT_S,
+                )  # fmt: skip
     if not started and record.complete:
         say("already up")
         return
@@ -206,6 +214,10 @@ def _start_components(folders: Folders, record: Record, say: Say) -> None:
         lambda: kubectl.deployment_ready(folders, "kube-system", "coredns"), NODE_TIMEOUT_S,
     )  # fmt: skip
     say(f"DNS ready after {time.monotonic() - begun:.1f} s; metrics follow after the first intervals")
+    if record.options.knative:
+        for what, holds in knative.steps(folders, record.options):
+            _wait(folders, record, what, holds, knative.TIMEOUT_S)
+        say(f"Knative ready after {time.monotonic() - begun:.1f} s")
     record.complete = True
     record.save()
 
@@ -218,9 +230,10 @@ def _containerd_listens(record: Record, node: Node) -> bool:
     return True
 
 
-def _push_images(folders: Folders) -> bool:
+def _push_images(folders: Folders, options: Options) -> bool:
     """Whether all images are in the registry, which takes connections a moment after its start."""
-    for image in binaries.pack(folders):
+    of_knative = knative_parts.pack(folders) if options.knative else []
+    for image in [*binaries.pack(folders), *of_knative]:
         images.push(image, components.REGISTRY_ADDRESS)
     return True
 

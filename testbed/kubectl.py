@@ -94,6 +94,28 @@ def apply_addons(folders: Folders, options: Options) -> bool:
         "METRICS_S": str(options.metrics_s),
     }
     for name in ADDONS:
-        text = Template((MANIFESTS / f"{name}.yaml").read_text("utf-8")).substitute(values)
-        kubectl(folders, "apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
+        apply(folders, filled(name, values))
     return True
+
+
+def filled(name: str, values: Mapping[str, str]) -> str:
+    """A manifest of the testbed with what differs from start to start."""
+    return Template((MANIFESTS / f"{name}.yaml").read_text("utf-8")).substitute(values)
+
+
+def apply(folders: Folders, text: str) -> None:
+    """Create objects, or bring them back to what is written here."""
+    kubectl(folders, "apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
+
+
+def deployments_ready(folders: Folders, namespace: str) -> bool:
+    """Whether all replicas of every deployment of a namespace are ready, and there is one."""
+    found = json.loads(kubectl(folders, "get", "--raw", f"/apis/apps/v1/namespaces/{namespace}/deployments"))
+    return bool(found["items"]) and all(map(_is_ready, found["items"]))
+
+
+def _is_ready(deployment: dict[str, Any]) -> bool:
+    status, generation = deployment["status"], deployment["metadata"]["generation"]
+    wanted = deployment["spec"]["replicas"]
+    current = status.get("observedGeneration") == generation and status.get("updatedReplicas") == wanted
+    return bool(current and status.get("readyReplicas") == wanted == status.get("replicas"))

@@ -31,7 +31,11 @@ TRANSFER_RANGE = IPv4Network("198.19.254.0/30")
 HOST_ADDRESS, GATEWAY_ADDRESS = TRANSFER_RANGE[1], TRANSFER_RANGE[2]
 API_SERVICE = SERVICE_RANGE[1]
 DNS_SERVICE = SERVICE_RANGE[10]
+INGRESS_SERVICE = SERVICE_RANGE[80]
+"""Where Envoy answers for Knative, from the host and from pods: 80 for requests, 8002 for its counters."""
 CLUSTER_DOMAIN = "cluster.local"
+FUNCTION_DOMAIN = "knative.testbed"
+"""A Knative Service `fn` of namespace `ns` is asked for as `fn.ns.knative.testbed`."""
 API_PORT = 6443
 REGISTRY_PORT = 5000
 REGISTRY = "registry.testbed"
@@ -39,6 +43,13 @@ REGISTRY = "registry.testbed"
 
 MAX_NODES = 8
 MAX_PODS = 250
+DEFAULT_LIMIT = 1024
+"""Envoy's own, for each of its limits to a service."""
+MAX_LIMIT = 2**31 - 1
+
+
+INGRESS_LIMITS = ("ingress_connections", "ingress_pending", "ingress_requests")
+"""Options that are limits of Envoy."""
 
 
 @dataclass(frozen=True)
@@ -77,21 +88,35 @@ class Options:
         How often metrics-server asks the kubelets, at least 10 s; its own default is 15 s.
     kwok : bool
         Run KWOK beside the control plane: nodes with its annotation, and pods on them, are there without machines.
+    knative : bool
+        Install Knative Serving with an Envoy in front of it.
+    ingress_connections, ingress_pending, ingress_requests : int
+        How many connections to one revision, requests that wait for one, and requests under way Envoy allows; one more
+        is answered 503. A revision's own annotations come before these.
     """
 
     nodes: int = 1
     hpa_sync_s: int = 15
     metrics_s: int = 15
     kwok: bool = False
+    knative: bool = False
+    ingress_connections: int = DEFAULT_LIMIT
+    ingress_pending: int = DEFAULT_LIMIT
+    ingress_requests: int = DEFAULT_LIMIT
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("nodes", self.nodes, 1, MAX_NODES),
             ("hpa_sync_s", self.hpa_sync_s, 1, 3600),
             ("metrics_s", self.metrics_s, 10, 3600),
+            *((limit, getattr(self, limit), 1, MAX_LIMIT) for limit in INGRESS_LIMITS),
         ):
             if not low <= value <= high:
                 raise TestbedError(f"{name} is {value}; allowed: {low} to {high}")
+            if name in INGRESS_LIMITS and value != DEFAULT_LIMIT and not self.knative:
+                raise TestbedError(
+                    f"{name} is {value}, and without Knative there is no ingress; add --knative"
+                )
 
     def all_nodes(self) -> list[Node]:
         """The nodes, the first one first."""
