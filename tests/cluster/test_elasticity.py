@@ -93,7 +93,7 @@ def test_pods_that_come_late_are_missing_for_that_long(cluster: Cluster, tmp_pat
     assert found.value["timeshare_under"] > 0.02
     if supply[FALLS_S * 100 - 100] == 2:  # on a busy machine a pod may take longer than the load wants it
         assert 0.5 < found.value["follow_up"] < FALLS_S - RISES_S
-        assert "1 of 1 changes were not followed" in found.reason["follow_down"]
+        assert "its only change was not followed" in found.reason["follow_down"]
     page = report.build(analysis)
     (table,) = (one for one in page.tables if one.id == "elasticity")
     assert len(table.columns) > 10, "numbers, and no reasons in their place"

@@ -12,7 +12,7 @@ import numpy as np
 
 from towtank.analysis.paid import NODES, Paid, Series
 from towtank.analysis.pods import SOURCE
-from towtank.store.run_record import RunRecord
+from towtank.store.run_record import RunRecord, Window
 
 HELD_INTERVALS = 1.5
 """How long a count holds without another, in intervals of the source; later would be a gap (telemetry.reading)."""
@@ -100,9 +100,14 @@ def continued(mine: Series, metric: str, after: Paid | None, later_us: int) -> S
     )
 
 
-def held_us(record: RunRecord) -> int:
-    """How long the last count of a run holds; 0 where the run does not say how often it was counted."""
+def held_us(record: RunRecord, window: Window) -> int:
+    """How long the last count of a run holds: until the next was due, and until the end of a window that ended early.
+
+    Where the last request ended before the window did, nobody counted until its end. A run that does not say how often
+    it was counted adds nothing.
+    """
+    early_us = window.end_us - window.drained_us if 0 < window.drained_us < window.end_us else 0
     for one in record.telemetry.get("sources", ()):
         if one.get("source") == SOURCE:
-            return round(HELD_INTERVALS * 1e6 * float(one.get("interval_s") or 0.0))
-    return 0
+            return early_us + round(HELD_INTERVALS * 1e6 * float(one.get("interval_s") or 0.0))
+    return early_us

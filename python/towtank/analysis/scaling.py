@@ -318,6 +318,12 @@ def _median_time(run: RunScaling, *, upwards: bool) -> tuple[float | None, str]:
     if not mine:
         return None, f"demand never went {'up' if upwards else 'down'}"
     late = sum(one.took_s is None for one in mine)
-    told = f"{late} of {len(mine)} changes were not followed before the next, or the end" if late else ""
+    told = ""
+    if late:
+        told = (
+            f"{late} of {len(mine)} changes were not followed before the next, or the end"
+            if len(mine) > 1
+            else "its only change was not followed before the next, or the end"
+        )
     middle = float(np.median([np.inf if one.took_s is None else one.took_s for one in mine]))
     return (None if np.isinf(middle) or np.isnan(middle) else middle), told

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from towtank.analysis.counted import held_us
 from towtank.analysis.distribution import MICROSECOND_S
 from towtank.analysis.pods import NOT_OBSERVED, Pods
 from towtank.analysis.step_function import StepFunction
@@ -51,16 +52,18 @@ def supply_of(record: RunRecord, pods: Pods, events: pa.Table, *, scaled: str | 
     scaled : str, optional
         Workload (``Deployment/shop``) or component whose instances count; without it, those of all.
     """
-    until_s = record.window.end_us * MICROSECOND_S if record.window is not None else 0.0
+    window = record.window
+    until_s = window.end_us * MICROSECOND_S if window is not None else 0.0
     if pods.observed:
-        return of_pods(pods, until_s, scaled=scaled)
+        held_s = 0.0 if window is None else held_us(record, window) * MICROSECOND_S
+        return of_pods(pods, until_s, held_s=held_s, scaled=scaled)
     if record.deployment.get("platform") == LOCAL:
         return of_processes(record, events, until_s, scaled=scaled)
     return Supply(None, NOT_OBSERVED.reason)
 
 
-def of_pods(pods: Pods, until_s: float, *, scaled: str | None = None) -> Supply:
-    """Ready pods from the first count to the last, or to the end of the gap after it."""
+def of_pods(pods: Pods, until_s: float, *, held_s: float = 0.0, scaled: str | None = None) -> Supply:
+    """Ready pods from the first count for as long as the last one holds, or to the end of the gap after it."""
     known = sorted(set(pods.ready_of["workload"])) if not pods.ready_of.empty else []
     if scaled is None and len(known) > 1:
         return Supply(None, _several("workloads", known))
@@ -76,7 +79,8 @@ def of_pods(pods: Pods, until_s: float, *, scaled: str | None = None) -> Supply:
     if pods.gaps_unlisted or times.size < 2:
         return Supply(None, "pods were not counted all the time")
     # what was missed at the end is a gap, too: without it, half a window would stand for the whole
-    end_s = min(max(float(times[-1]), *(to_us * MICROSECOND_S for _, to_us in pods.gaps_us), 0.0), until_s)
+    missed_s = [to_us * MICROSECOND_S for _, to_us in pods.gaps_us]
+    end_s = min(max(float(times[-1]) + held_s, *missed_s, 0.0), until_s)
     steps = dict(zip(times.tolist(), mine["value"].tolist(), strict=True))
     for gap_from, gap_to in pods.gaps_us:
         began, over = gap_from * MICROSECOND_S, gap_to * MICROSECOND_S

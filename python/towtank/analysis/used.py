@@ -158,11 +158,9 @@ class _Run:
         if not len(series.t_us) or telemetry.get("gap_count", 0) > len(telemetry.get("gaps", ())):
             return None
         window = self.window
-        early_us = window.end_us - window.drained_us if 0 < window.drained_us < window.end_us else 0
-        # where the last request ended before the window did, nobody counted until its end
-        holds_us = held_us(self.record) + early_us
         return billing(
-            series.t_us.tolist(), series.values.tolist(), drive_end_us=window.end_us, holds_us=holds_us
+            series.t_us.tolist(), series.values.tolist(), drive_end_us=window.end_us,
+            holds_us=held_us(self.record, window),
         )  # fmt: skip
 
     def uncounted_s(self) -> float:

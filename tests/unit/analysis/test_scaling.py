@@ -76,7 +76,7 @@ def test_supply_that_never_comes_has_no_time():
     found = judged(lambda t: 1)
     row = value(found, "follow_up")
     assert math.isnan(row["value"])
-    assert row["reason"] == "1 of 1 changes were not followed before the next, or the end"
+    assert row["reason"] == "its only change was not followed before the next, or the end"
     assert value(found, "follow_down")["value"] == 0
 
 

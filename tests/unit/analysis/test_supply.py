@@ -1,5 +1,6 @@
 """Ready instances over time: counted pods, of one workload where it is named; local processes from their fates."""
 
+import dataclasses
 import json
 import math
 
@@ -45,6 +46,20 @@ def of_processes(events=(), scaled=None, **options):
 def test_pods_of_the_only_workload_are_the_deployment():
     found = of_pods(counted(("", 3), ("Deployment/shop", 3)), 20)
     assert found.steps.at([0, 10]).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "drained_s", "end_s"),
+    [(0.0, 20.0, 17.0), (1.0, 20.0, 18.5), (1.0, 18.0, 20.0), (0.0, 18.0, 19.0)],
+)
+def test_the_last_count_holds_until_the_next_was_due(interval_s, drained_s, end_s):
+    """Counted until 17 s of 20; where the last request ended at 18 s, nobody counted the 2 s after it."""
+    pods = counted(("", 3))
+    pods = dataclasses.replace(pods, counts=pods.counts[pods.counts["t_us"] <= 17 * S])
+    telemetry = {"sources": [{"source": "kubernetes", "interval_s": interval_s}]}
+    window = Window(start_us=0, end_us=20 * S, drained_us=round(drained_s * S))
+    run = record("kubernetes").model_copy(update={"window": window, "telemetry": telemetry})
+    assert supply_of(run, pods, table(schemas.EVENTS, [])).steps.end_s == pytest.approx(end_s)
 
 
 def test_of_several_workloads_the_one_that_is_scaled_must_be_named():

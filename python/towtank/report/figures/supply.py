@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import altair as alt
 import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.figures import base
 from towtank.report.figures.base import Chart, Layout
+from towtank.report.figures.timeplot import time_axis, whole_ticks
 from towtank.report.model import Figure
 from towtank.report.naming import Names
 from towtank.report.style import DASHES, HOPS_LIGHT
@@ -17,6 +16,8 @@ from towtank.report.text import clean
 
 LINES = ("supply", "demand")
 MOST_TICKS = 6
+ROOM_ABOVE = 1.06
+"""Highest number on the axis, as a multiple of the highest that is drawn: a line on the edge would be cut."""
 _BAND = ("demand_low", "demand_high")
 
 
@@ -27,7 +28,7 @@ def supply(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         return None
     panels, more = base.of_treatments(frame.treatment)
     frame = frame[frame.treatment.isin(panels)]
-    bounds = _bounds(frame)
+    lines, bounds = frame[frame.metric.isin(LINES)], _bounds(frame)
     return base.build(
         id="supply-figure",
         title="Supply against demand",
@@ -35,9 +36,9 @@ def supply(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         "first run of each treatment. The shade is between replicas of which fewer are sure to fail and those that "
         f"are sure to hold.{more}",
         alt_text=f"Ready and needed instances over time for {', '.join(panels)}.",
-        draw=lambda layout: _draw(layout, panels, float(frame[frame.metric.isin(LINES)].value.max())),
+        draw=lambda layout: _draw(layout, panels, lines),
         datasets={
-            "supply": frame[frame.metric.isin(LINES)][["treatment", "metric", "t_s", "value"]],
+            "supply": lines[["treatment", "metric", "t_s", "value"]],
             "demand_bounds": bounds,
         },
     )
@@ -51,8 +52,19 @@ def _shown(series: pd.DataFrame, names: Names) -> pd.DataFrame:
         with_demand = mine[mine.metric == "demand"]
         if not with_demand.empty:
             first = mine[mine.run_id == with_demand.run_id.iloc[0]]
-            parts.append(first.assign(treatment=clean(names[treatment_id].short)))
+            ends = float(with_demand.t_s.min()), float(with_demand.t_s.max())
+            parts.append(_within(first, ends).assign(treatment=clean(names[treatment_id].short)))
     return pd.concat(parts) if parts else pd.DataFrame(columns=["treatment", "metric", "t_s", "value"])
+
+
+def _within(series: pd.DataFrame, ends: tuple[float, float]) -> pd.DataFrame:
+    """Steps between two instants; what held at the first begins there, and what was known last holds to the second."""
+    begin_s, end_s = ends
+    parts = []
+    for _, one in series[series.t_s <= end_s].sort_values("t_s", kind="stable").groupby("metric", sort=False):
+        inside = one.assign(t_s=one.t_s.clip(lower=begin_s)).drop_duplicates("t_s", keep="last")
+        parts += [inside, inside.tail(1).assign(t_s=end_s)]
+    return pd.concat(parts, ignore_index=True).drop_duplicates(["metric", "t_s"], keep="last")
 
 
 def _bounds(frame: pd.DataFrame) -> pd.DataFrame:
@@ -68,15 +80,16 @@ def _bounds(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-def _draw(layout: Layout, panels: list[str], most: float) -> Chart:
+def _draw(layout: Layout, panels: list[str], shown: pd.DataFrame) -> Chart:
     single = len(panels) == 1
     columns, width = layout.beside(len(panels))
     key = alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=420)
-    x = alt.X(
-        "t_s:Q", axis=base.duration_axis("since the start of the load", tickCount=4 if layout.narrow else 8)
-    )
+    time = alt.Scale(domain=[float(shown.t_s.min()), float(shown.t_s.max())], nice=False)
+    x = alt.X("t_s:Q", scale=time, axis=time_axis(4 if layout.narrow else 8))
+    most = max(1.0, float(shown.value.max()))
     lines, hues, dashes = list(LINES), list(HOPS_LIGHT[:2]), [list(DASHES[i]) for i in range(2)]
-    y = alt.Y("value:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title="instances", values=_whole(most)))
+    counts = alt.Axis(title="instances", values=whole_ticks(most, most=MOST_TICKS), format="d")
+    y = alt.Y("value:Q", scale=alt.Scale(domain=[0, ROOM_ABOVE * most], nice=False), axis=counts)
     charts: list[Chart] = []
     for panel in panels:
         steps, bounds = alt.Chart(base.data("supply")), alt.Chart(base.data("demand_bounds"))
@@ -94,13 +107,3 @@ def _draw(layout: Layout, panels: list[str], most: float) -> Chart:
         title = alt.Undefined if single else panel
         charts.append(alt.layer(band, line, width=width, height=210 if layout.narrow else 260, title=title))
     return base.grid(charts, columns=columns)
-
-
-def _whole(most: float) -> list[int]:
-    """Ticks for numbers of instances: there is no half of one.
-
-    >>> _whole(2), _whole(23)
-    ([0, 1, 2], [0, 4, 8, 12, 16, 20, 24])
-    """
-    step = max(1, math.ceil(most / MOST_TICKS))
-    return list(range(0, math.ceil(most / step) * step + 1, step))

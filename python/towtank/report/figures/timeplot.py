@@ -171,7 +171,9 @@ class TimePlot:
             return scale, base.duration_axis(title, tickCount=4, labels=labels, minExtent=extent)
         form = ".0%" if self.unit == "ratio" else alt.Undefined
         if self.row in COUNTS:
-            return scale, alt.Axis(title=title, labels=labels, values=whole_ticks(high), minExtent=extent)
+            return scale, alt.Axis(
+                title=title, labels=labels, values=whole_ticks(high), format="d", minExtent=extent
+            )
         return scale, alt.Axis(title=title, labels=labels, tickCount=4, format=form, minExtent=extent)
 
     def _burst_marks(self, named: Named | None) -> list[alt.Chart]:

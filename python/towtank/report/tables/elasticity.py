@@ -12,6 +12,7 @@ from towtank.report.model import Cell, Column, Table
 from towtank.report.naming import Names
 from towtank.report.tables.headings import nothing, row_head
 from towtank.report.text import clean
+from towtank.report.values import MINUS
 from towtank.units import format_duration, format_number, format_ratio
 
 _SHOWN = {
@@ -104,7 +105,7 @@ def _speedup(row: dict[Hashable, Any] | None, names: Names) -> Cell:
 def _show(metric: str, value: float) -> str:
     if metric in _RATIOS:
         return format_ratio(value)
-    return format_duration(value) if metric in _DURATIONS else format_number(value)
+    return format_duration(value) if metric in _DURATIONS else format_number(value).replace("-", MINUS)
 
 
 def _reason(rows: pd.DataFrame) -> str:
