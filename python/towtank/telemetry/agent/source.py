@@ -127,8 +127,10 @@ class AgentSource:
                 error for name, _, error in asked if error is not None and not self._readings[name].is_away
             ]
             if not failed:
-                for readings in self._readings.values():
+                now_ns = time.monotonic_ns()
+                for name, readings in self._readings.items():
                     readings.delays_ns.clear()  # what was read before anybody asked had to wait for that
+                    self._since_ns[name] = now_ns  # nor is it missing what was not read while it came up
                 return
             hopeless = [error for error in failed if isinstance(error, PlatformError)]
             if hopeless or time.monotonic() >= until_s:
@@ -274,9 +276,11 @@ class AgentSource:
         self._untold = self._readings.values()
         for agent in self._agents.values():
             agent.hurry()
+        ended_ns = (
+            time.monotonic_ns()
+        )  # what is read while the last is fetched stays there, and is not missing
         with contextlib.suppress(TelemetryError):  # they were lost before, and that was said
             self.sample(context.clock.now_us())
-        ended_ns = time.monotonic_ns()
         for agent in self._agents.values():
             agent.finish()
         self._gaps = together(

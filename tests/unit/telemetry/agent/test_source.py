@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,39 @@ def test_a_lost_agent_is_a_gap_with_its_reason(place: FakePlace, tmp_path: Path)
     assert lost
     assert max(gap.to_us - gap.from_us for gap in lost) > 700_000
     assert any("nobody is there" in gap.reason or "is lost" in gap.reason for gap in lost)
+
+
+def test_what_is_read_while_the_last_is_fetched_is_not_missing(
+    place: FakePlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = AgentSource()
+    source.start(context_of(tmp_path))
+    read_for(place, "a", "b", seconds=2 * INTERVAL_S)
+
+    def slowly() -> list[str]:
+        time.sleep(6 * INTERVAL_S)
+        return ["a", "b"]
+
+    monkeypatch.setattr(place, "names", slowly)
+    begun = time.monotonic()
+    assert list(source.close())
+    assert time.monotonic() - begun >= 6 * INTERVAL_S
+    assert not [gap for gap in source.gaps() or () if gap.to_us - gap.from_us >= 4e6 * INTERVAL_S]
+
+
+def test_what_was_before_an_agent_answered_for_the_first_time_is_not_missing(
+    place: FakePlace, tmp_path: Path
+):
+    late = place.fakes["b"]
+    late.refuses = True
+    came = threading.Timer(5 * INTERVAL_S, lambda: setattr(late, "refuses", False))
+    came.start()
+    source, begun = AgentSource(), time.monotonic()
+    source.start(context_of(tmp_path))
+    assert time.monotonic() - begun >= 5 * INTERVAL_S
+    read_for(place, "a", "b", seconds=2 * INTERVAL_S)
+    assert list(source.close())
+    assert not [gap for gap in source.gaps() or () if gap.to_us - gap.from_us >= 4e6 * INTERVAL_S]
 
 
 def test_when_no_agent_answers_the_source_has_failed(place: FakePlace, tmp_path: Path):
