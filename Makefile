@@ -34,7 +34,7 @@ system-packages: ## Debian packages that tests and benchmarks use (root only; ot
 
 .PHONY: functions
 functions: $(VENV)/.ready ## apps/functions, each built with its language's own tool (RUNTIME=go for one)
-	tools/system-packages.sh functions
+	tools/system-packages.sh functions java
 	PYTHON=$(CURDIR)/$(PY) apps/functions/build.sh $(RUNTIME)
 
 .PHONY: engine-image
@@ -85,9 +85,9 @@ test-kill: setup ## kill -9 of everything at random moments, disk full, starved 
 	timeout 300 $(PYTEST) tests/kill -m "kill and alone"
 
 test-slow: setup peers ## what is too slow for `make test` (≤ 15 min)
-	tools/system-packages.sh test
+	tools/system-packages.sh test functions java
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
-	timeout 900 $(PYTEST) tests -m "slow and not kill and not statistical"
+	timeout 900 $(PYTEST) tests apps -m "slow and not kill and not statistical"
 
 test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 60 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
@@ -128,6 +128,7 @@ lint-python: $(VENV)/.ready
 
 lint-rust:
 	cargo fmt --all --check
+	cargo fmt --manifest-path apps/functions/rust/Cargo.toml --check
 	cargo clippy --profile checks --all-targets --quiet -- -D warnings
 
 fmt: setup ## write code the way lint wants it

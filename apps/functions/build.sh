@@ -3,7 +3,7 @@
 # built is not built again. Everything made goes to RUNTIME/build (and typescript/node_modules). PYTHON names the interpreter for `python`.
 set -euo pipefail
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-KNOWN=(go python typescript)
+KNOWN=(go python typescript rust quarkus springboot)
 
 fail() { echo "functions: $*" >&2; exit 1; }
 need() { command -v "$1" >/dev/null || fail "$1 is missing: $2"; }
@@ -24,11 +24,31 @@ build_typescript() {
   npm run --silent build
 }
 
+build_rust() {
+  need cargo "install Rust 1.89 or newer"
+  cargo build --release --locked --quiet --target-dir build/target
+  cp build/target/release/function build/function
+}
+
+build_quarkus() { build_java; }
+build_springboot() {
+  build_java
+  # As a folder, the way its own documents have it for images: it starts sooner than from within one jar.
+  rm -rf build/unpacked && java -Djarmode=tools -jar build/function.jar extract --destination build/unpacked
+}
+
+build_java() {
+  need mvn "install Maven and a JDK (Debian: maven, default-jdk-headless)"
+  mvn --batch-mode --quiet package
+}
+
 # is_current RUNTIME: nothing of it is newer than what was built, nor was it built by another tool
 is_current() {
   local mark="$1/build/.built"
   [ -e "$mark" ] && [ "$(cat "$mark")" = "$(made_with "$1")" ] || return 1
-  [ -z "$(find "$1" build.sh \( -name build -o -name node_modules -o -name __pycache__ \) -prune -o -type f -newer "$mark" -print -quit)" ]
+  local sources=("$1" build.sh)
+  [[ "$1" == quarkus || "$1" == springboot ]] && sources+=(java)
+  [ -z "$(find "${sources[@]}" \( -name build -o -name node_modules -o -name __pycache__ \) -prune -o -type f -newer "$mark" -print -quit)" ]
 }
 
 made_with() {
@@ -36,6 +56,8 @@ made_with() {
     go) go version ;;
     python) "${PYTHON:-python3}" -c 'import sys; print(sys.version, sys.executable)' ;;
     typescript) node --version ;;
+    rust) rustc --version ;;
+    quarkus | springboot) java -version 2>&1 ;;
   esac 2>/dev/null || true
 }
 

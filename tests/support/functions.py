@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+MODES = ("binary", "structured")
 HERE = Path(__file__).resolve().parents[2] / "apps" / "functions"
 
 
@@ -30,7 +32,8 @@ class Runtime:
     command: tuple[str, ...]
     programs: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    wrong_event: int = 400
+    differs: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Mode of an event and what is wrong about it → status that the runtime itself answers with."""
     answers_while_burning: bool = True
     exit_codes: tuple[int, ...] = (0,)
 
@@ -44,7 +47,18 @@ RUNTIMES = {
             answers_while_burning=False
         ),
         Runtime(
-            "typescript", ("node", "build/main.js"), ("node", "npm"), wrong_event=500, answers_while_burning=False
+            "typescript", ("node", "build/main.js"), ("node", "npm"), answers_while_burning=False,
+            differs=dict.fromkeys(itertools.product(MODES, ("type", "source")), 500),
+        ),
+        Runtime("rust", ("build/function",), ("cargo",), answers_while_burning=False),
+        Runtime(
+            "quarkus", ("java", "-jar", "build/quarkus-app/quarkus-run.jar"), ("mvn", "javac"), exit_codes=(0, 143),
+            differs={("structured", "type"): 500, ("structured", "data"): 500, ("binary", "data"): 500},
+        ),
+        Runtime(
+            "springboot", ("java", "-jar", "build/unpacked/function.jar"), ("mvn", "javac"), exit_codes=(0, 143),
+            differs={("structured", "id"): 200, ("structured", "type"): 200, ("structured", "source"): 200,
+                     ("structured", "list"): 500},
         ),
     )
 }  # fmt: skip
