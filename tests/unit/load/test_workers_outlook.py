@@ -51,6 +51,9 @@ def test_rights_and_namespaces_are_asked_for(cluster: FakeCluster, kubeconfig: s
     problems = ahead(kubeconfig).problems
     assert "the right to create jobs.batch in the whole cluster" in problems[0]
     assert "towtank doctor --context fake" in problems[1]
+    cluster.denied = {("get", "pods/portforward")}
+    assert ahead(kubeconfig) == Outlook()
+    assert "the right to get pods/portforward" in ahead(kubeconfig, control="port_forward").problems[0]
 
 
 def test_labels_that_no_node_has(cluster: FakeCluster, kubeconfig: str) -> None:  # noqa: F811

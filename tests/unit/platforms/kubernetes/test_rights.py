@@ -67,6 +67,24 @@ def test_logs_are_refused_before_anything_is_created_where_they_may_not_be_read(
     assert list(KubernetesPlatform().check(make(logs=False), root)) == []
 
 
+@pytest.mark.parametrize(
+    "helper",
+    [
+        {"disturber": {"image": "engine:1"}},
+        {"edge_proxy": {"image": "toxiproxy:1", "engine": "engine:1"}},
+    ],
+    ids=lambda helper: next(iter(helper)),
+)
+def test_helpers_that_are_only_reached_through_the_api_server_need_the_right_to_that(
+    cluster: FakeCluster, make: Callable[..., KubernetesConfig], root: Path, helper: dict[str, dict[str, str]]
+) -> None:
+    cluster.denied = {("create", "pods/portforward")}
+    assert list(KubernetesPlatform().check(make(**helper), root)) == []
+    ((key, about),) = helper.items()
+    problems = list(KubernetesPlatform().check(make(**{key: {**about, "control": "port_forward"}}), root))
+    assert problems[0].startswith("the right to create pods/portforward in the whole cluster (for orders to")
+
+
 def test_doctor_takes_no_cluster_by_default(
     make: Callable[..., KubernetesConfig], server: FakeServer
 ) -> None:
