@@ -84,10 +84,12 @@ test-kill: setup ## kill -9 of everything at random moments, disk full, starved 
 	timeout 600 $(PYTEST) $(BESIDE) tests/kill -m "kill and not alone"
 	timeout 300 $(PYTEST) tests/kill -m "kill and alone"
 
-test-slow: setup peers ## what is too slow for `make test` (≤ 15 min)
+test-slow: setup peers ## what is too slow for `make test` (≤ 20 min)
 	tools/system-packages.sh test functions java
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
-	timeout 900 $(PYTEST) tests apps -m "slow and not kill and not statistical"
+	PYTHON=$(CURDIR)/$(PY) apps/functions/build.sh
+	timeout 900 $(PYTEST) $(BESIDE) tests apps -m "slow and not alone and not kill and not statistical"
+	timeout 900 $(PYTEST) tests -m "slow and alone and not kill and not statistical"
 
 test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 60 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }

@@ -114,13 +114,13 @@ def test_calls_fail_and_then_come_through_again(
     deploy: Callable[..., LocalDeployment], kind: str, error: type[Exception]
 ) -> None:
     deployment = deploy(*EDGES)
-    with httpx.Client(base_url=url(deployment), trust_env=False, timeout=0.4) as standing:
+    with httpx.Client(base_url=url(deployment), trust_env=False, timeout=1.0) as standing:
         standing.get("/").raise_for_status()
         undo = begin(deployment, kind, "app-0")
         with pytest.raises(error):
             standing.get("/")
     with pytest.raises(error):
-        ask(url(deployment), 0.4)
+        ask(url(deployment), 1.0)
     assert ask(url(deployment, 1)) < 5, "the other instance is not touched"
     undo()
     assert ask(url(deployment)) < 5

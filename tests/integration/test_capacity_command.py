@@ -19,7 +19,7 @@ from towtank.design.capacity_file import read_capacities
 from towtank.errors import ExitCode
 from towtank.store import Results
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(600)]
 PER_INSTANCE = 50
 SEARCH = ("--at-least", 25, "--at-most", 160, "--step", "15%", "--confirmations", 2, "--plain")
 COMMON = """\

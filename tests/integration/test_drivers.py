@@ -252,6 +252,7 @@ class Shop(FastHttpUser):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("tool", "script", "text", "step"),
     [("k6", "shop.js", K6, "GET /none"), ("locust", "shop.py", LOCUST, "GET nowhere")],

@@ -13,7 +13,7 @@ from towtank.analysis import analyse
 from towtank.platforms import edge_proxy
 from towtank.store import Results
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
 EXAMPLE = study.ROOT / "studies" / "examples" / "faults"
 
 

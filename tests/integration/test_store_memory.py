@@ -19,7 +19,7 @@ from towtank.design.plan import PlannedRun
 from towtank.store import RunWriter
 from towtank.store.run_record import Window
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(300)]
 PARTS, PART_US = 10, 36_000_000
 MOST_BYTES = 1 << 30
 

@@ -15,6 +15,7 @@ BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_the_tutorial_works(tmp_path):
     blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text("utf-8"))
