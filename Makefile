@@ -26,7 +26,15 @@ $(VENV)/.ready: constraints.txt pyproject.toml tools/setup.sh
 $(ENGINE): $(shell find engine/src engine/build.rs engine/Cargo.toml Cargo.toml Cargo.lock 2>/dev/null)
 	tools/setup.sh engine
 
+INGRESS := target/release/towtank-ingress
+$(INGRESS): $(shell find ingress/src ingress/Cargo.toml engine/build.rs engine/src/build_info.rs Cargo.toml Cargo.lock 2>/dev/null)
+	tools/system-packages.sh ingress
+	tools/setup.sh ingress
+
 setup: $(VENV)/.ready $(ENGINE) ## the virtual environment and the release engine
+
+.PHONY: ingress
+ingress: $(INGRESS) ## the ingress of local deployments that scale (`scaling:`): target/release/towtank-ingress
 
 .PHONY: system-packages
 system-packages: ## Debian packages that tests and benchmarks use (root only; otherwise says what is missing)
@@ -52,10 +60,11 @@ quickstart: setup ## run studies/quickstart and print its verdict and report
 	  *) exit 1 ;; esac
 
 .PHONY: built built-rust peers
-built: setup built-rust testbed-build peers ## all that tests need; they have it made themselves, but with `make -j` it is made side by side
+built: setup ingress built-rust testbed-build peers ## all that tests need; they have it made themselves, but with `make -j` it is made side by side
 
 built-rust:
 	cargo test --profile checks --quiet --no-run -p towtank-engine
+	cargo test --profile checks --quiet --no-run -p towtank-ingress --no-default-features
 
 peers:
 	tools/peers.sh k6 locust toxiproxy-server
@@ -66,8 +75,9 @@ test: test-rust test-python ## unit, contract, integration and a bounded statist
 test-rust: setup
 	tools/system-packages.sh test
 	timeout 900 cargo test --profile checks --quiet -p towtank-engine
+	timeout 300 cargo test --profile checks --quiet -p towtank-ingress --no-default-features
 
-test-python: setup
+test-python: setup ingress
 	tools/system-packages.sh test functions
 	timeout 1500 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster"
 	timeout 1500 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster"
@@ -129,6 +139,7 @@ lint-python: $(VENV)/.ready
 	$(VENV)/bin/mypy
 
 lint-rust:
+	tools/system-packages.sh ingress
 	cargo fmt --all --check
 	cargo fmt --manifest-path apps/functions/rust/Cargo.toml --check
 	cargo clippy --profile checks --all-targets --quiet -- -D warnings
@@ -153,9 +164,10 @@ constraints: $(VENV)/.ready ## renew constraints.txt from pyproject.toml
 	$(VENV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --group dev --all-extras pyproject.toml -o constraints.txt
 
-wheel: setup ## both distributions: towtank and towtank-engine
+wheel: setup ## the distributions: towtank, towtank-engine and towtank-ingress
 	$(VENV)/bin/python -m hatchling build -t wheel
 	$(VENV)/bin/maturin build --release --locked -m engine/Cargo.toml --out dist
+	$(VENV)/bin/maturin build --release --locked -m ingress/Cargo.toml --out dist
 
 clean: ## everything that make made, except results
 	@[ ! -e .testbed/state ] || { echo "towtank: the testbed is up; make testbed-down first" >&2; exit 1; }

@@ -71,7 +71,7 @@ def nginx(*, core: int, tls: bool = False, http2: bool = False, body_bytes: int 
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
-            _wait_for(port, server)
+            wait_for(port, server, "nginx")
             yield Server(
                 f"{'https' if tls else 'http'}://127.0.0.1:{port}/",
                 server.pid,
@@ -103,16 +103,17 @@ def free_port() -> int:
     return port
 
 
-def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+def wait_for(port: int, server: subprocess.Popen[bytes], name: str) -> None:
+    """Wait until a server listens."""
     for _ in range(100):
         if server.poll() is not None:
             said = server.stderr.read().decode(errors="replace") if server.stderr else ""
-            raise Unmeasurable(f"nginx ended at once with code {server.returncode}: {said[-300:]}")
+            raise Unmeasurable(f"{name} ended at once with code {server.returncode}: {said[-300:]}")
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise Unmeasurable("nginx did not start to listen within 5 s")
+    raise Unmeasurable(f"{name} did not start to listen within 5 s")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ PAGE = "architecture.md"
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "python" / "towtank"
 ENGINE = ROOT / "engine" / "src"
+INGRESS = ROOT / "ingress" / "src"
 
 HEAD = """# Architecture
 
@@ -45,7 +46,8 @@ started, `campaign/driving.py` runs it under the guard), and `towtank import` br
 
 Three processes take part in a run: **towtank** (Python: plans, watches, keeps), **towtank-engine run** (Rust: drives
 the load; its stdin is its lifeline), and, for local deployments and other load generators, **towtank-engine guard** (Rust: parent of the
-application's processes; ends all of them when its stdin closes). Whichever dies, the others notice through their pipes.
+application's processes; ends all of them when its stdin closes). Whichever dies, the others notice through their pipes. A local deployment that scales
+has a fourth, **towtank-ingress** (Rust: stands in front of its instances, holds, limits, spreads and counts requests; [formats.md](formats.md#6-ingress-what-stands-in-front-of-local-instances)).
 
 ## The way of one request
 
@@ -71,9 +73,9 @@ def render() -> str:
     parts = [HEAD, "\n## Python: which package uses which\n\n", _uses(), "\n## Python modules\n"]
     parts.extend(_python_section(folder) for folder in [PACKAGE, *_packages()])
     parts.append("\n## The engine (Rust)\n")
-    parts.extend(
-        _rust_section(folder) for folder in [ENGINE, *sorted(p for p in ENGINE.rglob("*") if p.is_dir())]
-    )
+    parts.extend(_rust_sections(ENGINE))
+    parts.append("\n## The ingress (Rust)\n")
+    parts.extend(_rust_sections(INGRESS))
     return "".join(parts)
 
 
@@ -139,14 +141,17 @@ def _python_section(folder: Path) -> str:
     return _table(f"towtank/{folder.name}/" if folder != PACKAGE else "towtank/", rows)
 
 
+def _rust_sections(source: Path) -> list[str]:
+    return [_rust_section(folder) for folder in [source, *sorted(p for p in source.rglob("*") if p.is_dir())]]
+
+
 def _rust_section(folder: Path) -> str:
     rows = []
     for path in sorted(p for p in folder.glob("*.rs") if not p.stem.endswith("tests")):
         text = path.read_text("utf-8")
         about = re.search(r"^//! ?(.+)$", text, re.MULTILINE)
         rows.append(_row(path, about.group(1) if about else ""))
-    name = folder.relative_to(ENGINE.parent).as_posix()
-    return _table(f"engine/{name}/", rows)
+    return _table(f"{folder.relative_to(ROOT).as_posix()}/", rows)
 
 
 def _row(path: Path, about: str) -> str:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv (pinned, hashed dependencies), the release engine, or a static one for images. Says in one line what is missing, and every step with its
+# Makes .venv (pinned, hashed dependencies), the release engine, a static one for images, or the ingress. Says in one line what is missing, and every step with its
 # progress.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -34,16 +34,29 @@ make_venv() {
   touch .venv/.ready
 }
 
-make_engine() {
-  command -v cargo >/dev/null 2>&1 || need "cargo (stable Rust ≥ $(rust_version)) is needed to build the load engine. Install Rust with rustup, or your distribution's cargo package if it is new enough"
+# need_rust WHAT: what it takes to build WHAT
+need_rust() {
+  command -v cargo >/dev/null 2>&1 || need "cargo (stable Rust ≥ $(rust_version)) is needed to build $1. Install Rust with rustup, or your distribution's cargo package if it is new enough"
   local have
   have=$(rustc --version 2>/dev/null | awk '{print $2}')
   [ "$(printf '%s\n%s\n' "$(rust_version)" "${have%%-*}" | sort -V | head -n 1)" = "$(rust_version)" ] \
     || need "Rust ≥ $(rust_version) is needed, found ${have:-none}. Run: rustup update stable"
   command -v cc >/dev/null 2>&1 || need "a C compiler is needed (the zstd library is C). Install gcc (Debian: apt-get install build-essential)"
+}
+
+make_engine() {
+  need_rust "the load engine"
   shown "set-up 4 of 4: the load engine in release mode (a few minutes the first time)" \
     cargo build --release --locked -p towtank-engine
   touch target/release/towtank-engine
+}
+
+make_ingress() {
+  need_rust "the ingress"
+  command -v cmake >/dev/null 2>&1 || need "cmake is needed to build the ingress (a zlib that pingora brings is built with it). Install cmake (Debian: apt-get install cmake)"
+  shown "the ingress of local deployments that scale, in release mode (a few minutes the first time)" \
+    cargo build --release --locked -p towtank-ingress
+  touch target/release/towtank-ingress
 }
 
 # For images that hold nothing else. An explicit target keeps the flag from build scripts and procedural macros, and this
@@ -64,5 +77,6 @@ case "${1:-}" in
   venv) make_venv ;;
   engine) make_engine ;;
   static-engine) make_static_engine ;;
-  *) need "usage: tools/setup.sh venv | engine | static-engine" ;;
+  ingress) make_ingress ;;
+  *) need "usage: tools/setup.sh venv | engine | static-engine | ingress" ;;
 esac

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from benchmarks.measure import Setting
 from benchmarks.scenarios import (
+    ingress,
     io_uring,
     keepalive,
     kubernetes,
@@ -48,4 +49,5 @@ SCENARIOS: dict[str, Scenario] = {
     "report": report,
     "large-report": large_report,
     "kubernetes": kubernetes,
+    "ingress": ingress,
 }

@@ -69,7 +69,7 @@ def test_unsafe_rust_says_why():
     """The lint forbids `unsafe`; a module that allows it for itself says in its first words what for."""
     manifest = (ROOT / "Cargo.toml").read_text("utf-8")
     assert 'unsafe_code = "deny"' in manifest
-    for path in (ROOT / "engine").rglob("*.rs"):
+    for path in [*(ROOT / "engine").rglob("*.rs"), *(ROOT / "ingress").rglob("*.rs")]:
         text = path.read_text("utf-8")
         if "unsafe_code" in text:
             about = "\n".join(line for line in text.splitlines() if line.startswith("//!"))
@@ -103,7 +103,9 @@ def test_setup_says_in_one_line_what_is_missing(tmp_path):
         found = subprocess.run(["which", name], capture_output=True, text=True, check=False).stdout.strip()
         if found:
             (tools / name).symlink_to(found)
-    for what, words in (("venv", "Python 3.11 or newer"), ("engine", "cargo (stable Rust")):
+    for what, words in (
+        ("venv", "Python 3.11 or newer"), ("engine", "cargo (stable Rust"), ("ingress", "cargo (stable Rust"),
+    ):  # fmt: skip
         done = subprocess.run(
             [str(ROOT / "tools" / "setup.sh"), what],
             env={"PATH": str(tools)}, capture_output=True, text=True, check=False,

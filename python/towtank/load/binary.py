@@ -37,36 +37,87 @@ class EngineBuild:
     line: str
 
 
-def find_engine() -> Path:
-    """Find the engine's binary.
+@dataclass(frozen=True)
+class Program:
+    """One of Towtank's own programs in Rust, and how it is got.
 
-    Looked at, in this order: the environment variable ``TOWTANK_ENGINE``, the folder of the Python
-    interpreter (where the wheel puts it), ``target/release`` of the source checkout this package lies in.
+    Parameters
+    ----------
+    name : str
+    what : str
+        In words, for messages.
+    variable : str
+        The environment variable that names it.
+    folder : str
+        Of its source, in a checkout.
+    build : str
+        What builds it there.
+    install : str
+        What installs it elsewhere.
+    """
+
+    name: str
+    what: str
+    variable: str
+    folder: str
+    build: str
+    install: str
+
+    def find(self) -> Path:
+        """Find it.
+
+        Looked at, in this order: its environment variable, the folder of the Python interpreter (where the
+        wheel puts it), ``target/release`` of the source checkout this package lies in.
+
+        Raises
+        ------
+        MachineError
+            Nowhere; the hint says how to build or install it.
+        """
+        named = os.environ.get(self.variable)
+        if named:
+            path = Path(named).absolute()
+            if not _executable(path):
+                raise MachineError(
+                    f"{self.variable} names {named}, which is not a program that can be executed",
+                    hint=f"unset {self.variable}, or let it name the {self.name} binary",
+                )
+            return path
+        candidates = self._candidates()
+        for path in candidates:
+            if _executable(path):
+                return path
+        looked = ", ".join(str(path) for path in candidates)
+        raise MachineError(
+            f"{self.what} {self.name} was not found; looked at {looked}",
+            hint=f"in a source checkout build it with {self.build}; "
+            f"else `{self.install}`, or let {self.variable} name it",
+        )
+
+    def _candidates(self) -> list[Path]:
+        checkout = Path(__file__).resolve().parents[3]
+        found = [Path(sys.executable).absolute().parent / self.name]
+        if (checkout / self.folder / "Cargo.toml").is_file():
+            target = Path(os.environ.get("CARGO_TARGET_DIR") or checkout / "target")
+            found.append(target / "release" / self.name)
+        return found
+
+
+ENGINE = Program(
+    NAME, "the load engine", VARIABLE, "engine",
+    build="`cargo build --release -p towtank-engine` (or `make quickstart`)", install="pip install towtank-engine",
+)  # fmt: skip
+
+
+def find_engine() -> Path:
+    """Find the engine's binary; see `Program.find`.
 
     Raises
     ------
     MachineError
         Nowhere; the hint says how to build or install it.
     """
-    named = os.environ.get(VARIABLE)
-    if named:
-        path = Path(named).absolute()
-        if not _executable(path):
-            raise MachineError(
-                f"{VARIABLE} names {named}, which is not a program that can be executed",
-                hint=f"unset {VARIABLE}, or let it name the {NAME} binary",
-            )
-        return path
-    candidates = _candidates()
-    for path in candidates:
-        if _executable(path):
-            return path
-    looked = ", ".join(str(path) for path in candidates)
-    raise MachineError(
-        f"the load engine {NAME} was not found; looked at {looked}",
-        hint=f"in a source checkout build it with `cargo build --release` (or `make quickstart`); "
-        f"else `pip install {NAME}`, or let {VARIABLE} name it",
-    )
+    return ENGINE.find()
 
 
 def engine_build(path: Path) -> EngineBuild:
@@ -109,15 +160,6 @@ def require_release(build: EngineBuild) -> None:
             f"{build.path} is a {build.profile} build; only release builds measure",
             hint="build it with `cargo build --release`",
         )
-
-
-def _candidates() -> list[Path]:
-    checkout = Path(__file__).resolve().parents[3]
-    found = [Path(sys.executable).absolute().parent / NAME]
-    if (checkout / "engine" / "Cargo.toml").is_file():
-        target = Path(os.environ.get("CARGO_TARGET_DIR") or checkout / "target")
-        found.append(target / "release" / NAME)
-    return found
 
 
 def _executable(path: Path) -> bool:

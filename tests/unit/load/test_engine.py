@@ -14,6 +14,7 @@ from towtank.errors import EngineError, Interrupted, MachineError
 from towtank.load.binary import engine_build, find_engine, require_release
 from towtank.load.engine import EngineProcess, JobRefused
 from towtank.load.job import MASK
+from towtank.platforms.ingress import find_ingress
 
 TOKEN = f"tt-engine-{os.getpid()}"
 JOB = {
@@ -157,12 +158,20 @@ def test_a_name_that_leads_nowhere_is_said(monkeypatch):
         find_engine()
 
 
-def test_without_an_engine_the_hint_says_how_to_get_one(monkeypatch, tmp_path):
-    monkeypatch.delenv("TOWTANK_ENGINE", raising=False)
-    monkeypatch.setattr("towtank.load.binary._candidates", lambda: [tmp_path / "towtank-engine"])
+@pytest.mark.parametrize(
+    ("find", "variable", "build"),
+    [
+        (find_engine, "TOWTANK_ENGINE", "cargo build --release"),
+        (find_ingress, "TOWTANK_INGRESS", "make ingress"),
+    ],
+)
+def test_without_a_program_the_hint_says_how_to_get_one(monkeypatch, tmp_path, find, variable, build):
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("towtank.load.binary.Program._candidates", lambda self: [tmp_path / self.name])
     with pytest.raises(MachineError, match="was not found") as caught:
-        find_engine()
-    assert "cargo build --release" in (caught.value.hint or "")
+        find()
+    assert build in (caught.value.hint or "")
+    assert variable in (caught.value.hint or "")
 
 
 def test_another_program_is_no_engine():

@@ -1,0 +1,9 @@
+//! The clock of all that is told: `CLOCK_MONOTONIC`, which every process of the machine shares.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Now, in ns.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
