@@ -75,25 +75,25 @@ def test_a_staircase_is_crossed_as_often_as_it_is():
     assert [c.per_s for c in found] == [pytest.approx(at, rel=1e-6) for at in (3 / 0.036, 100, 4 / 0.036)]
 
 
-def test_an_interval_of_what_was_measured_is_one_of_the_crossing():
+def crossed_by_flat(billed_s, *, most_per_s):
+    """Where what is paid by use, of which only the billed time is measured, costs as much as 2 a month."""
     use = pay_per_use(
-        "use", vcpu_price=1 / MONTH_S, gib_price=0, request_price=0, vcpu=1, gib=0,
-        billed_s=Measured(0.1, 0.08, 0.125), free=FreePerMonth(),
+        "use", vcpu_price=1 / MONTH_S, gib_price=0, request_price=0, vcpu=1, gib=0, billed_s=billed_s,
+        free=FreePerMonth(),
     )  # fmt: skip
     flat = Line("flat", lambda _: 2.0, lambda _: 2.0, lambda _: 2.0)
-    (found,) = crossings(use, flat, least_per_s=0.1, most_per_s=1000)
+    return crossings(use, flat, least_per_s=0.1, most_per_s=most_per_s)
+
+
+def test_an_interval_of_what_was_measured_is_one_of_the_crossing():
+    (found,) = crossed_by_flat(Measured(0.1, 0.08, 0.125), most_per_s=1000)
     assert (found.per_s, found.low, found.high) == (
         pytest.approx(20), pytest.approx(16), pytest.approx(25),
     )  # fmt: skip
 
 
 def test_an_end_at_which_lines_do_not_cross_leaves_no_interval():
-    use = pay_per_use(
-        "use", vcpu_price=1 / MONTH_S, gib_price=0, request_price=0, vcpu=1, gib=0,
-        billed_s=Measured(0.1, 0.001, 0.2), free=FreePerMonth(),
-    )  # fmt: skip
-    flat = Line("flat", lambda _: 2.0, lambda _: 2.0, lambda _: 2.0)
-    (found,) = crossings(use, flat, least_per_s=0.1, most_per_s=100)
+    (found,) = crossed_by_flat(Measured(0.1, 0.001, 0.2), most_per_s=100)
     assert (found.low, found.high) == (None, None)
 
 

@@ -6,23 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from support.prices import WHO, paid_by_use
 from towtank.analysis.break_even import break_even
 from towtank.analysis.run_cost import RunCost
 from towtank.cost.money import DAY_S, MONTH_S
-from towtank.cost.price_list import OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
+from towtank.cost.price_list import OwnHardware, PerInstance, PodRequests, Reserved
 from towtank.cost.spec import CostSpec, PricedDeployment
 
-WHO = {"prices": "t", "date": "2026-01-01", "source": "p", "currency": "EUR", "log": "free", "egress": "free"}
 NODES = Reserved(**WHO, model="reserved", node="100/month", fee="free")
-USE = PerRequest(
-    **WHO,
-    model="per-request",
-    vcpu="0.00001/s",
-    memory="free",
-    request="free",
-    granularity="1ms",
-    rounded="request",
-)
+USE = paid_by_use(vcpu="0.00001/s", request="free", granularity="1ms", rounded="request")
 
 
 def found(levels=None, **priced):

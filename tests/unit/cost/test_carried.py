@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.prices import reserved_nodes
 from towtank.analysis.break_even import break_even
 from towtank.analysis.capacity import Rules, capacity_of
 from towtank.analysis.load_line import LoadLine
@@ -26,17 +27,7 @@ workloads:
   w: {{timeout: 2s, load: {{model: {load}, duration: 60s}}, journey: {{steps: [{{name: home}}, {{name: cart}}]}}}}
 {more}
 """
-NODES = """\
-prices: nodes
-date: 2026-01-01
-source: paper
-currency: EUR
-model: reserved
-node: {node}/month
-fee: free
-log: free
-egress: free
-"""
+NODES = reserved_nodes(node="{node}/month")
 ONE_SIZE = "deployment: [nodes, use]"
 COST = (
     "cost: {prices: cheap.yaml, "

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 from jsonschema import Draft202012Validator
 
+from support.prices import reserved_nodes
 from towtank.cost.price_list import Reserved
 from towtank.cost.spec import CostSpec
 from towtank.design import forecast, json_schema, load_plan
@@ -20,17 +21,7 @@ from towtank.design.problems import Place, Problems
 from towtank.design.tree import plain
 from towtank.errors import DesignError
 
-NODES = """\
-prices: nodes
-date: 2026-01-01
-source: paper
-currency: EUR
-model: reserved
-node: 0.0087959 ct/s
-fee: 0.0024996 ct/s
-log: free
-egress: 0.12/GB
-"""
+NODES = reserved_nodes(node="0.0087959 ct/s", fee="0.0024996 ct/s", egress="0.12/GB")
 
 THERE, BACK = (
     "{from: EUR, to: USD, rate: 1.1, date: 2026-01-01}",

@@ -10,26 +10,18 @@ import pyarrow.dataset as ds
 import pytest
 from tests.support.run_tables import FakeRun, Req
 
+from support.prices import WHO, paid_by_use
 from towtank.analysis.cost_findings import uncounted_findings
 from towtank.analysis.paid import read_paid
 from towtank.analysis.run_cost import run_costs
 from towtank.cost.bill import BillLine
-from towtank.cost.price_list import OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
+from towtank.cost.price_list import OwnHardware, PerInstance, PodRequests, Reserved
 from towtank.cost.spec import ConversionFile, CostSpec, PricedDeployment
 from towtank.store import schemas
 from towtank.store.run_record import ClockRecord, Window
 
-WHO = {"prices": "t", "date": "2026-01-01", "source": "p", "currency": "EUR", "log": "free", "egress": "free"}
 NODES = Reserved(**WHO, model="reserved", node="1/s", fee="0.1/s")
-USE = PerRequest(
-    **WHO,
-    model="per-request",
-    vcpu="1/s",
-    memory="free",
-    request="0.01/1",
-    granularity="100ms",
-    rounded="instance",
-)
+USE = paid_by_use(vcpu="1/s", request="0.01/1", granularity="100ms", rounded="instance")
 S = 1_000_000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.prices import reserved_nodes
 from towtank.analysis.analyse import _prices
 from towtank.cli.plan import _cost, _data
 from towtank.design import forecast, load_plan
@@ -20,17 +21,7 @@ workloads:
   w: {timeout: 2s, load: {model: open, rate: 10/s, duration: 3600s}, journey: {steps: [{name: home}]}}
 cost: {deployments: {a: {prices: nodes.yaml, nodes: 3}}}
 """
-NODES = """\
-prices: nodes of ours
-date: 2026-01-01
-source: paper
-currency: EUR
-model: reserved
-node: 0.10/h
-fee: 0.20/h
-log: free
-egress: free
-"""
+NODES = reserved_nodes(node="0.10/h", fee="0.20/h", name="nodes of ours")
 
 
 @pytest.fixture
