@@ -50,6 +50,7 @@ WORDS_OF_OURS = (
     "figure", "{level} interval",
     "{level} simultaneous interval {low}", "fell", "rose", "{n} runs", "{n} run", "{n} points", "{n} point", "each",
     "{treatment} compared with {baseline} is {and}.",
+    "lifetime", "environment", "collapses", "all", "randomized blocks", "listed",
     "more", "less", "higher", "lower", "points", "once", "pod", "node", "pods", "nodes",
 )  # fmt: skip
 """Single words that are put together elsewhere than where they stand."""

@@ -303,7 +303,8 @@ def _caution(resting: Sequence[Finding], gathered: Gathered) -> str:
     if any(record.state == "complete" for record in gathered.records):
         return ""
     causes = Counter(record.failure for record in gathered.records if record.failure)
-    return f"The cause: “{causes.most_common(1)[0][0]}”" if causes else ""
+    quoted = causes.most_common(1)[0][0] if causes else ""
+    return f"The cause: “{quoted}”" if quoted else ""
 
 
 def _block_s(plan: Plan, records: Sequence[RunRecord]) -> float | None:

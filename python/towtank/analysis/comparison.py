@@ -289,7 +289,8 @@ def _needs(rules: Rules, compared: Compared, *, level: float) -> str:
         return f"a difference of {size} is far below the variation between runs"
     if blocks <= difference.n:
         return f"the interval reaches across the margin of {size}"
-    time = f" ({format_duration(blocks * rules.block_s)} at the pace so far)" if rules.block_s else ""
+    pace = f"{format_duration(blocks * rules.block_s)} at the pace so far" if rules.block_s else ""
+    time = f" ({pace})" if pace else ""
     worth = "; not worth it at this scatter" if blocks > NOT_WORTH * difference.n else ""
     return f"about {blocks} {compared.unit}{time} would show a difference of {size} if there is one{worth}"
 

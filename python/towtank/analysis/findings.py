@@ -78,10 +78,11 @@ def findings(
 def _damage(damage: Iterable[str]) -> Iterator[Finding]:
     messages = list(damage)
     if messages:
+        quoted = messages[0]
         yield Finding(
             "damaged_files",
             "serious",
-            f"{len(messages)} run(s) could not be read: “{messages[0]}”.",
+            f"{len(messages)} run(s) could not be read: “{quoted}”.",
             "They count as missing. Restore them, or run the experiment again: it repeats what is missing.",
         )
 
@@ -95,8 +96,8 @@ def _coverage(plan: Plan, records: Sequence[RunRecord], runs: Sequence[RunSummar
             "info" if any(r.state == "complete" for r in records) else "serious",
             f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing"
             + (
-                f": “{why}”."
-                if (why := _most_common(r.failure or "" for r in records if r.state != "complete"))
+                f": “{quoted}”."
+                if (quoted := _most_common(r.failure or "" for r in records if r.state != "complete"))
                 else "."
             ),
             "Nothing to do if they were repeated; else the same command resumes.",

@@ -119,9 +119,9 @@ def count(n: int, unit: str) -> str:
     return f"{n} {unit}"
 
 
-def failure(message: str) -> str:
+def failure(quoted: str) -> str:
     """Say why a run failed: the message of an error as it was printed, quoted, since no report translates those."""
-    return f"the run failed: “{message}”"
+    return f"the run failed: “{quoted}”"
 
 
 def significant(value: float, *, digits: int = 3) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 import re
 from pathlib import Path
 
@@ -115,6 +116,53 @@ def test_a_portuguese_report_has_no_english_sentence(english):
     say = catalogue("pt").with_names(name for name, _ in english.legend)
     left = {piece: text for text in said(english) for piece in say.unread(text)}
     assert {piece: text for piece, text in left.items() if not INVENTED.search(f"{piece} {text}")} == {}
+
+
+@pytest.mark.parametrize(
+    ("english", "portuguese"),
+    [
+        ("What happened over time: users 25", "O que aconteceu ao longo do tempo: users 25"),
+        ("throughput over replicas", "débito sobre replicas"),
+        (
+            "Each mark is one contrast, the bar its 95 % interval, simultaneous over all claims.",
+            "Cada marca é um contraste, a barra o seu intervalo de 95 %, simultâneo sobre todas as afirmações.",
+        ),
+        ("Method: t over blocks, 7 degrees of freedom.", "Método: t sobre blocos, 7 graus de liberdade."),
+        ("± 5 % or ± 1 point", "± 5 % ou ± 1 ponto"),
+        (
+            "about 38 blocks (1 h 3 min at the pace so far) would show a difference of 5 % if there is one",
+            "cerca de 38 blocos (1 h 3 min ao ritmo atual) mostrariam uma diferença de 5 %, se existir",
+        ),
+    ],
+)
+def test_messages_of_few_words_are_laid_over_nothing_else(english, portuguese):
+    """``{one} over {other}`` fits many sentences; it counts only where no other message says more of them."""
+    assert catalogue("pt").text(english) == portuguese
+
+
+def test_labels_in_figures_are_read_part_by_part(english, portuguese):
+    say = catalogue("pt")
+    assert say.label("p95 latency ↓ · two in order ÷ one") == "latência p95 ↓ · two in order ÷ one"
+    assert say.label("−2.9 points") == "−2.9 pontos"
+    assert say.label("run of requests 7") == "run of requests 7"
+    forest = next(f for f in portuguese.figures if f.id == "forest")
+    rows = [row["row"] for rows in forest.datasets.values() for row in rows if "row" in row]
+    assert rows
+    assert not [row for row in rows if "latency" in row]
+    ordered = json.dumps(forest.wide, ensure_ascii=False)
+    assert all(json.dumps(row, ensure_ascii=False) in ordered for row in rows), (
+        "axes are ordered by the same words"
+    )
+
+
+def test_why_a_run_failed_is_quoted():
+    """Messages of errors are not translated; what is said about them is."""
+    assert catalogue("pt").text("the run failed: “no such file: in the way”") == (
+        "a execução falhou: “no such file: in the way”"
+    )
+    assert "objetivos" in catalogue("pt").text(
+        "they were searched for different objectives, p95 500 ms and goodput 99.9 % against p95 300 ms"
+    )
 
 
 def test_bills_and_why_there_is_no_cost_are_said_in_portuguese():

@@ -176,7 +176,7 @@ def _rows(
             "effect": size(c) or "–",
             "interval": effect_interval(c) or "–",
             "verdict": c.verdict or "",
-            "reason": "" if _bounded(c) else shorten(clean(c.reason.partition(";")[0] or "no interval"), 60),
+            "reason": "" if _bounded(c) else shorten(clean(c.reason.partition(";")[0] or "no interval"), 200),
         }
         for label, c in zip(labels, comparisons, strict=True)
     ]
@@ -228,4 +228,6 @@ def _ratio_axis(low: float, high: float, layout: Layout) -> alt.Axis:
         title="ratio to the baseline (logarithmic; 1 = no difference)",
         values=list(ticks),
         labelExpr="'× ' + format(datum.value, '~r')",
+        labelOverlap="greedy",
+        labelSeparation=4,
     )

@@ -50,7 +50,9 @@ def percentiles(analysis: ExperimentAnalysis, names: Names, timeout_s: float | N
         ticks = [
             position(p) for p in (NARROW_TICKS if layout.narrow else TICKS) if position(p) <= last + 0.01
         ]
-        axis = alt.Axis(title="percentile of requests", values=list(ticks), labelExpr=_LABEL)
+        axis = alt.Axis(
+            title="percentile of requests", values=list(ticks), labelExpr=_LABEL, labelOverlap="greedy"
+        )
         x = alt.X("x:Q", scale=alt.Scale(domain=[0, last], nice=False), axis=axis)
         y = alt.Y(
             "latency_s:Q",

@@ -23,7 +23,7 @@ ENGLISH = "en"
 _PLACE = re.compile(r"\{(\w+)\}")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CUTS = tuple(re.compile(cut) for cut in (
-    r"(?<=[.!?])(\s+)", r"(;\s+)", r"(\s+\|\s+|\s+·\s+)", r"(:\s+)", r"(,\s+|\s+and\s+)",
+    r"(?<=[.!?])(\s+)", r"(;\s+)", r"(\s+\|\s+|\s+·\s+)", r"(:\s+)", r"(,\s+|\s+and\s+|\s+or\s+)",
 ))  # fmt: skip
 """Where a text is taken apart."""
 _AROUND = re.compile(r"^([^\w{“]*)(.*?)([^\w}%”)]*)$", re.DOTALL)
@@ -37,6 +37,12 @@ _OURS = re.compile(
     r"|in|by|for|on|at|no|or|as)\b"
 )
 """Words that English sentences have and names of experiments seldom do."""
+QUOTED = "quoted"
+"""Place whose text stays as it is: the message of an error as it was printed."""
+_PARTS = re.compile(r"(\s+[·÷]\s+|\s+[↓↑])")
+"""Between the parts of a label."""
+_NUMBER = re.compile(r"([^\w]*[\d.,\u202f]+\s)([^\W\d_]+)")
+"""A number with its unit."""
 _BETWEEN = (", ", "; ", ": ")
 _SURE = 20
 """Characters that a message needs outside of its places for it to be sure."""
@@ -75,6 +81,9 @@ class _Reading:
         English words that it leaves.
     opaque : int
         1 when nothing in it was recognised, else 0.
+    alien : int
+        Words in which nothing was recognised, English or not: names of the experiment have some, and so has a sentence
+        that a message of few words of its own was laid over by chance.
     text : str
         The translation.
     unread : tuple of str
@@ -83,6 +92,7 @@ class _Reading:
 
     left: int
     opaque: int
+    alien: int
     text: str = field(compare=False)
     unread: tuple[str, ...] = field(default=(), compare=False)
 
@@ -124,6 +134,20 @@ class Catalogue:
         """Translate a text that is exactly one message, as in data that figures show; else leave it."""
         return english if english in self._names else self._exact.get(english, english)
 
+    def label(self, english: str) -> str:
+        """Translate the parts of a text in a figure that are exactly one message each, and the unit of a number.
+
+        ``p95 latency ↓ · nfs`` has one such part; names of the experiment stay, whatever words they hold.
+        """
+        known = self.word(english)
+        if known != english or not self._exact:
+            return known
+        return "".join(self._label_part(part) for part in _PARTS.split(english))
+
+    def _label_part(self, part: str) -> str:
+        number = _NUMBER.fullmatch(part)
+        return f"{number[1]}{self.word(number[2])}" if number is not None else self.word(part)
+
     def unread(self, english: str) -> tuple[str, ...]:
         """Pieces of a text with English words in which no message was recognised."""
         return self._read(english).unread
@@ -144,29 +168,30 @@ class Catalogue:
             return _Reading(
                 inner.left,
                 inner.opaque,
+                inner.alien,
                 english.replace(core, inner.text, 1) if core else english,
                 inner.unread,
             )
         ours = len(_OURS.findall(core))
         words = sum(word in self._words for word in _WORD.findall(core))
-        best = _Reading(ours + words, 1, core, (core,) if ours else ())
+        best = _Reading(ours + words, 1, len(_WORD.findall(core)), core, (core,) if ours else ())
         if core in self._names or not _WORD.search(core):
-            return _Reading(0, 1, core)
+            return _Reading(0, 1, 0, core)
         if depth > _DEEPEST:
             return best
         for reading in self._readings(core, depth):
-            if reading.left == 0 and reading.opaque == 0:
+            if reading.left == reading.opaque == reading.alien == 0:
                 return reading
             best = min(best, reading)
         return best
 
     def _readings(self, core: str, depth: int) -> Iterator[_Reading]:
         if core in self._exact:
-            yield _Reading(0, 0, self._exact[core])
+            yield _Reading(0, 0, 0, self._exact[core])
         lowered = core[0].lower() + core[1:]
         if lowered in self._exact:
             text = self._exact[lowered]
-            yield _Reading(0, 0, text[0].upper() + text[1:])
+            yield _Reading(0, 0, 0, text[0].upper() + text[1:])
         for message in self._made:
             if message.anchor in core:
                 match = message.pattern.fullmatch(core)
@@ -179,17 +204,22 @@ class Catalogue:
         around = _AROUND.fullmatch(core)
         if around is not None and around[2] != core:
             inner = self._read(around[2], depth + 1)
-            yield _Reading(inner.left, inner.opaque, f"{around[1]}{inner.text}{around[3]}", inner.unread)
+            text = f"{around[1]}{inner.text}{around[3]}"
+            yield _Reading(inner.left, inner.opaque, inner.alien, text, inner.unread)
         bracket = _BRACKET.fullmatch(core)
         if bracket is not None:
             yield self._together((bracket[1], bracket[2], bracket[3], bracket[4]), depth)
 
     def _filled(self, translation: str, places: dict[str, str], depth: int) -> _Reading:
-        read = {name: self._read(value, depth + 1) for name, value in places.items()}
+        read = {
+            name: _Reading(0, 1, 0, value) if name == QUOTED else self._read(value, depth + 1)
+            for name, value in places.items()
+        }
         text = _PLACE.sub(lambda match: read[match[1]].text if match[1] in read else match[0], translation)
         return _Reading(
             sum(one.left for one in read.values()),
             0,
+            sum(one.alien for one in read.values()),
             text,
             tuple(u for one in read.values() for u in one.unread),
         )
@@ -217,6 +247,7 @@ class Catalogue:
         return _Reading(
             sum(one.left for one in read),
             min(one.opaque for one in read),
+            sum(one.alien for one in read),
             "".join(one.text for one in read),
             tuple(unread for one in read for unread in one.unread),
         )

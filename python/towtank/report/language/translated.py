@@ -25,6 +25,8 @@ _SHOWN = frozenset({"title", "text", "subtitle", "description"})
 """Keys of a figure's specification whose texts are read."""
 _LISTS = frozenset({"domain", "sort"})
 """Keys that name values of the data, which are translated by the word."""
+_REASONS = frozenset({"reason", "nothing"})
+"""Columns of data that hold sentences."""
 _EXPRESSIONS = frozenset({"expr", "labelExpr", "test", "filter", "calculate"})
 _QUOTED = re.compile(r"'([^']*)'")
 
@@ -125,7 +127,7 @@ def _cell(cell: Cell, say: Catalogue) -> Cell:
 def _figure(figure: Figure, say: Catalogue) -> Figure:
     datasets = {
         name: [
-            {key: say.word(value) if isinstance(value, str) else value for key, value in row.items()}
+            {key: _datum(key, value, say) if isinstance(value, str) else value for key, value in row.items()}
             for row in rows
         ]
         for name, rows in figure.datasets.items()
@@ -153,4 +155,9 @@ def _spec(part: Any, say: Catalogue, key: str = "") -> Any:  # noqa: ANN401 - JS
         return say.text(part)
     if key in _EXPRESSIONS:
         return _QUOTED.sub(lambda match: f"'{say.word(match[1])}'", part)
-    return say.word(part) if key in _LISTS else part
+    return say.label(part) if key in _LISTS else part
+
+
+def _datum(key: str, value: str, say: Catalogue) -> str:
+    """Names, and what axes and legends are ordered by, are read part by part; why there is nothing is a sentence."""
+    return say.text(value) if key in _REASONS else say.label(value)
