@@ -91,15 +91,13 @@ def _coverage(plan: Plan, records: Sequence[RunRecord], runs: Sequence[RunSummar
     """Runs that are missing, cut off, or came from different environments."""
     cut = tuple(r.run_id for r in runs if r.instrument == "incomplete")
     if cut:
+        quoted = _most_common(r.failure or "" for r in records if r.state != "complete")
         yield Finding(
             "interrupted_runs",
             "info" if any(r.state == "complete" for r in records) else "serious",
-            f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing"
-            + (
-                f": “{quoted}”."
-                if (quoted := _most_common(r.failure or "" for r in records if r.state != "complete"))
-                else "."
-            ),
+            f"{len(cut)} attempt(s) were cut off before they were judged, and count for nothing: “{quoted}”."
+            if quoted
+            else f"{len(cut)} attempt(s) were cut off before they were judged; they count for nothing.",
             "Nothing to do if they were repeated; else the same command resumes.",
             cut,
         )

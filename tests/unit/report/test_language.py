@@ -160,6 +160,10 @@ def test_why_a_run_failed_is_quoted():
     assert catalogue("pt").text("the run failed: “no such file: in the way”") == (
         "a execução falhou: “no such file: in the way”"
     )
+    cut_off = (
+        "3 attempt(s) were cut off before they were judged, and count for nothing: “not found. In the path”."
+    )
+    assert catalogue("pt").text(cut_off).endswith("e não contam para nada: “not found. In the path”.")
     assert "objetivos" in catalogue("pt").text(
         "they were searched for different objectives, p95 500 ms and goodput 99.9 % against p95 300 ms"
     )
