@@ -38,6 +38,7 @@ from towtank.platforms.base import DeployContext, Instance
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
+from towtank.platforms.scaling.journal import Journal
 from towtank.telemetry import registry
 from towtank.telemetry.base import (
     AsksOthers,
@@ -69,6 +70,7 @@ def netdata_options(start: Start) -> dict[str, Any]:
 SUBJECTS: dict[str, Callable[[Start], dict[str, Any]]] = {
     "host": lambda start: {},
     "process": lambda start: {},
+    "scaling": lambda start: {},
     "prometheus": lambda start: {**prometheus_options(start), "read": "live"},
     "kubernetes": lambda start: {},
     "kubelet": lambda start: {},
@@ -84,9 +86,21 @@ HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
 OF_SERVERS = ("prometheus", "netdata")
 UNIT = re.compile(
     r"(_bytes|_bytes_per_s|_per_s|_ratio|_cores|_s|_us|_1m)$|^(processes|threads|open_files|restarts)$"
-    r"|^(nodes|nodes_ready|nodes_used|replicas_[a-z]+)$"
+    r"|^(nodes|nodes_ready|nodes_used|replicas_[a-z]+|(autoscaler|ingress|instances)_[a-z0-9_]+)$"
 )
 CHEAP_S, CHEAP_WITH_ANSWERS_S = 0.004, 0.015
+
+
+class Scaled:
+    """A deployment that scales one component itself."""
+
+    def __init__(self) -> None:
+        self._journal = Journal()
+        self._journal.step(0, "app", "app-1", "created")
+        self._journal.counts(0, "app", {"replicas_desired": 2, "replicas_ready": 1})
+
+    def scaling_journal(self) -> Journal:
+        return self._journal
 
 
 @pytest.fixture(params=list(SUBJECTS))
@@ -147,6 +161,9 @@ def context(
     instance = Instance("app-0", "http://127.0.0.1:9", child.pid, stat.start_ticks)
     options = SUBJECTS[name](start)
     found = ObserveContext(RunClock(time.monotonic_ns()), 0.1, [instance], (os.getpid(),), options)
+    if name == "scaling":
+        yield replace(found, deployment=Scaled())
+        return
     if name not in IN_CLUSTERS:
         yield found
         return

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import is_blocked
 from towtank.analysis.data_states import DataState, data_state
-from towtank.analysis.deployments import is_local, was_there_already
+from towtank.analysis.deployments import emulations, is_local, was_there_already
 from towtank.analysis.model import Condition, RunSummary, TreatmentSummary
 from towtank.design.foreign import ForeignWorkload, is_imported
 from towtank.design.model import TreatmentSpec
@@ -149,6 +149,11 @@ def _stand_ins(spec: TreatmentSpec) -> Iterator[_Said]:
         yield (
             "processes of one machine stand for the deployment",
             "calls between its parts cross no network, and all share the machine's CPUs",
+        )
+    for emulated in emulations(spec):
+        yield (
+            f"an emulation of {emulated}, with processes of one machine as its instances",
+            "decisions follow its published algorithm; its start times, network and delays are not measured",
         )
     kinds = sorted({f.kind for f in spec.faults if f.is_active})
     if kinds:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from towtank.analysis.paid import NODES, Paid, Series
-from towtank.analysis.pods import SOURCE
+from towtank.analysis.pods import COUNTING
 from towtank.store.run_record import RunRecord, Window
 
 HELD_INTERVALS = 1.5
@@ -108,6 +108,6 @@ def held_us(record: RunRecord, window: Window) -> int:
     """
     early_us = window.end_us - window.drained_us if 0 < window.drained_us < window.end_us else 0
     for one in record.telemetry.get("sources", ()):
-        if one.get("source") == SOURCE:
+        if one.get("source") in COUNTING:
             return early_us + round(HELD_INTERVALS * 1e6 * float(one.get("interval_s") or 0.0))
     return early_us

@@ -20,6 +20,15 @@ def is_local(spec: TreatmentSpec) -> bool:
     return getattr(spec.deployment, "platform", None) == "local"
 
 
+def emulations(spec: TreatmentSpec) -> tuple[str, ...]:
+    """Which platforms a local deployment stands for by its autoscalers, each once; none where nothing decides."""
+    if not is_local(spec):
+        return ()
+    components = spec.deployment.resolved().values()
+    scaled = [component.scaling for component in components if component.scaling is not None]
+    return tuple(dict.fromkeys(scaling.emulated for scaling in scaled if scaling.emulated))
+
+
 def deployments_of(records: Iterable[RunRecord]) -> dict[str, int]:
     """Count the deployments behind the runs of each treatment.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towtank.analysis.contrasts import contrasts, is_blocked, shares_one_deployment_each
 from towtank.analysis.data_states import DataState, data_state
-from towtank.analysis.deployments import is_local, told
+from towtank.analysis.deployments import emulations, is_local, told
 from towtank.analysis.engine_findings import EngineFinding, reported, runs_in_words
 from towtank.analysis.fault_findings import of_faults
 from towtank.analysis.model import Comparison, Finding, RunSummary, TreatmentSummary
@@ -356,6 +356,14 @@ def _load(plan: Plan, records: Sequence[RunRecord]) -> Iterator[Finding]:
             "info",
             "The load engine shares this machine with what it measures.",
             "Differences between treatments are fair; absolute latencies are higher than with a generator of its own.",
+        )
+    emulated = sorted({words for t in plan.treatments for words in emulations(t.spec)})
+    if emulated:
+        yield Finding(
+            "emulated_autoscaler",
+            "warning",
+            f"The platform is an emulation: {', '.join(emulated)}, with processes of this machine as instances.",
+            "Say so wherever these numbers are shown; measure the platform itself before anything is said of it.",
         )
     late = {r.run_id: lag for r in records if (lag := _lag_ms(r)) is not None and lag > 1.0}
     if late:

@@ -19,6 +19,9 @@ from towtank.analysis.model import Quantity
 from towtank.store.run_record import Window
 
 SOURCE = "kubernetes"
+SCALING = "scaling"
+"""Counts instances of local deployments that are scaled, in the same words."""
+COUNTING = (SOURCE, SCALING)
 AGENT = "agent"
 """Knows when containers started, and nothing else of pods."""
 COUNTS = {
@@ -56,7 +59,10 @@ _AGREE_S = 1.25
 """Messages and the cluster's own times may differ by this: they are in whole seconds, and a message takes a while."""
 _STARTED_LATE_S = 1.0
 """Kubelets look once a second whether containers run: of that a message comes later than its object's time."""
-NOT_OBSERVED = Quantity(None, reason="pods were not observed: add `kubernetes` to `observe`")
+NOT_OBSERVED = Quantity(
+    None,
+    reason="pods were not observed: add `kubernetes` to `observe`, with local `scaling` the source `scaling`",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +102,7 @@ class Pods:
 
 
 def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] | None = None) -> Pods:
-    """Read what the source `kubernetes` left in a run's telemetry.
+    """Read what the source `kubernetes`, or `scaling`, left in a run's telemetry.
 
     Parameters
     ----------
@@ -141,7 +147,7 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
         lives,
         workloads,
         own_times,
-        [(gap["from_us"], gap["to_us"]) for gap in gaps if gap["source"] == SOURCE],
+        [(gap["from_us"], gap["to_us"]) for gap in gaps if gap["source"] in COUNTING],
         known.get("gap_count", 0) > len(gaps),
         _ready_of(counted),
     )
@@ -157,7 +163,7 @@ def _ready_of(counted: pa.Table) -> pd.DataFrame:
 
 def _note_container_starts(lives: dict[str, dict[str, int]], events: pa.Table) -> None:
     """Where an agent saw a pod's first container start, that instant counts: the message of it comes later."""
-    for row in _of_source(events, AGENT).to_pylist():
+    for row in _of_source(events, (AGENT,)).to_pylist():
         detail = json.loads(row["detail"] or "{}") if row["kind"] == _CONTAINER_STARTED else {}
         life = lives.get(detail.get("uid", ""), {})
         if "started" in life and not detail.get("init"):
@@ -172,8 +178,8 @@ def _instant_s(text: str) -> float | None:
         return None
 
 
-def _of_source(table: pa.Table, source: str = SOURCE) -> pa.Table:
-    return table.filter(pc.equal(table["source"].cast(pa.string()), source))
+def _of_source(table: pa.Table, sources: tuple[str, ...] = COUNTING) -> pa.Table:
+    return table.filter(pc.is_in(table["source"].cast(pa.string()), pa.array(sources)))
 
 
 def pod_values(pods: Pods, window: Window, rises_us: Sequence[int]) -> dict[str, Quantity]:

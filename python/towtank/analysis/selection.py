@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from towtank.analysis.pods import SOURCE as PODS_SOURCE
+from towtank.analysis.pods import COUNTING
 from towtank.analysis.pods import VARIABLES as OF_PODS
 from towtank.design.model import Adaptive
 from towtank.design.plan import Plan
@@ -74,6 +74,6 @@ def wanted_variables(plan: Plan) -> tuple[str, ...]:
         asked += experiment.repetitions.until
     for treatment in plan.treatments:
         asked += treatment.spec.slo
-        if any(item.source == PODS_SOURCE for item in treatment.spec.observe):
+        if any(item.source in COUNTING for item in treatment.spec.observe):
             asked += OF_PODS
     return tuple(dict.fromkeys(asked))

@@ -57,7 +57,7 @@ def supply_of(record: RunRecord, pods: Pods, events: pa.Table, *, scaled: str | 
     if pods.observed:
         held_s = 0.0 if window is None else held_us(record, window) * MICROSECOND_S
         return of_pods(pods, until_s, held_s=held_s, scaled=scaled)
-    if record.deployment.get("platform") == LOCAL:
+    if record.deployment.get("platform") == LOCAL and not record.deployment.get("scaling"):
         return of_processes(record, events, until_s, scaled=scaled)
     return Supply(None, NOT_OBSERVED.reason)
 

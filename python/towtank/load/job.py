@@ -81,11 +81,12 @@ def build_job(request: JobRequest) -> dict[str, Any]:
         "nice": generator.nice,
         "cpus": list(generator.cpus) if generator.cpus is not None else None,
         "spread": generator.spread,
-        "instance_header": generator.instance_header,
+        "instance_header": generator.instance_header or _header(request.targets, "instance_header"),
         **given(traceparent=generator.traceparent or None, dns=_dns(generator), feeds=feeds),
         "targets": {name: _target(target, request.resolve) for name, target in request.targets.items()},
         "workloads": [
-            _workload(name, workload, request.resolve) for name, workload in request.workloads.items()
+            _workload(name, workload, request.resolve, cold=_header(request.targets, "cold_header"))
+            for name, workload in request.workloads.items()
         ],
         "limits": {**LIMITS, "max_connections": generator.max_connections, **request.limits},
     }
@@ -181,7 +182,13 @@ def _stage(piece: Piece, unit: str, start: float, end: float) -> dict[str, Any]:
     }
 
 
-def _workload(name: str, workload: Workload, resolve: Resolve) -> dict[str, Any]:
+def _header(targets: Mapping[str, Target], name: str) -> str | None:
+    """A header of answers that the deployment itself knows of; the file's own word goes before."""
+    return next((found for target in targets.values() if (found := getattr(target, name)) is not None), None)
+
+
+def _workload(name: str, workload: Workload, resolve: Resolve, *, cold: str | None) -> dict[str, Any]:
+    known = None if cold is None else {"header": {"name": cold, "equals": "true"}}
     return {
         "name": name,
         "warmup_us": us(workload.load.warmup),
@@ -190,7 +197,7 @@ def _workload(name: str, workload: Workload, resolve: Resolve) -> dict[str, Any]
         **given(
             connections=_connections(workload.connections),
             rotate=list(workload.rotate or ()),
-            cold=None if workload.cold is None else _cold(workload.cold),
+            cold=known if workload.cold is None else _cold(workload.cold),
         ),
         "journey": journey_job(workload.journey, resolve),
     }

@@ -46,13 +46,17 @@ class Instance:
 class Target:
     """A named address that steps go to, with the instances behind it, and how requests get there.
 
-    Secrets are in their places in `headers` and `transport`; files are named as in the experiment.
+    Secrets are in their places in `headers` and `transport`; files are named as in the experiment. `instance_header`
+    names the instance that answered, `cold_header` is ``true`` when the request had to wait for it to start; both are
+    headers of answers that the deployment itself adds, None where it adds none.
     """
 
     name: str
     instances: tuple[Instance, ...]
     headers: Mapping[str, str] = field(default_factory=dict)
     transport: Transport = PLAIN
+    instance_header: str | None = None
+    cold_header: str | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +233,14 @@ class KnowsBaseline(Protocol):
         replicas : bool
             As many instances as at the start, and no autoscaler about to change that.
         """
+
+
+@runtime_checkable
+class HasChangingInstances(Protocol):
+    """A deployment whose instances come and go on this machine while it lives."""
+
+    def instances_now(self) -> Sequence[Instance]:
+        """Those that are there at this moment."""
 
 
 @runtime_checkable

@@ -76,7 +76,7 @@ class Launch:
 
 
 def plan_instances(components: Mapping[str, Component]) -> list[Planned]:
-    """Name all instances and take a port for each.
+    """Name all instances and take a port for each; of a component that is scaled, for its ingress.
 
     Raises
     ------
@@ -86,6 +86,10 @@ def plan_instances(components: Mapping[str, Component]) -> list[Planned]:
     planned: list[Planned] = []
     try:
         for name, component in components.items():
+            if component.scaling is not None:
+                held = reserve_free() if component.port is None else reserve_fixed(component.port)
+                planned.append(Planned(name, name, component, 0, held))
+                continue
             for index in range(component.replicas):
                 port = None if component.port is None else component.port + index
                 held = reserve_free() if port is None else reserve_fixed(port)
@@ -107,6 +111,8 @@ def prepare(
     context: DeployContext,
     secrets: Secrets,
     ways: Mapping[tuple[str, str], str] | None = None,
+    *,
+    everyone: Sequence[Planned] | None = None,
 ) -> list[Launch]:
     """Fill placeholders in and set the environment up, for every instance.
 
@@ -117,13 +123,16 @@ def prepare(
     secrets : Secrets
     ways : mapping, optional
         (Component, instance that it calls) → address to use instead of the instance's own.
+    everyone : sequence of Planned, optional
+        Whose addresses they may be given; without it, only theirs.
 
     Raises
     ------
     PlatformError
         An unknown fixture, or a working folder that is not there.
     """
-    return [_prepare(item, planned, context, secrets, ways or {}) for item in planned]
+    known = planned if everyone is None else everyone
+    return [_prepare(item, known, context, secrets, ways or {}) for item in planned]
 
 
 def _prepare(

@@ -11,6 +11,7 @@ from towtank.errors import MachineError
 from towtank.load.binary import find_engine
 from towtank.platforms import edge_proxy, guard, ports
 from towtank.platforms.base import DeployContext
+from towtank.platforms.ingress import find_ingress
 from towtank.platforms.local_config import Component, LocalConfig
 from towtank.platforms.local_deployment import LocalDeployment
 from towtank.platforms.masking import Secrets, missing_secrets
@@ -35,6 +36,11 @@ class LocalPlatform:
             find_engine()
         except MachineError as error:
             found.append(error.message)
+        if any(component.scaling is not None for component in config.resolved().values()):
+            try:
+                find_ingress()
+            except MachineError as error:
+                found.append(error.message)
         found.extend(missing_secrets(config.secret_names(), config.secret_files(), root))
         for name, component in config.resolved().items():
             found.extend(f"component {name!r}: {problem}" for problem in _problems(component, root))

@@ -14,7 +14,8 @@ from towtank.platforms import placeholders
 from towtank.platforms.local_programs import Missing, missing
 from towtank.platforms.output import DEFAULT_LOG_LIMIT_BYTES
 from towtank.platforms.readiness import Ready
-from towtank.platforms.transport import Tls, Transport
+from towtank.platforms.scaling.config import Scaling
+from towtank.platforms.transport import PLAIN, Tls, Transport
 
 DEFAULT_COMPONENT = "app"
 DEFAULT_GRACE_S = 5.0
@@ -102,9 +103,13 @@ class ProcessSettings(Transport):
     )
     cwd: str = Field(".", description="working folder, relative to the folder of the experiment file")
     replicas: Whole = Field(1, ge=1, le=MAX_REPLICAS, description="instances, each with a port of its own")
+    scaling: Scaling | None = Field(
+        None,
+        description="instances come and go behind an ingress, as an autoscaler decides; instead of `replicas`",
+    )
     port: Whole | None = Field(
-        None, ge=1, le=LAST_PORT, description="port of the first instance, the next have the next ports; "
-        "null takes free ones",
+        None, ge=1, le=LAST_PORT, description="port of the first instance, the next have the next ports; with "
+        "`scaling` that of the ingress; null takes free ones",
     )  # fmt: skip
     ready: Ready = Field(Ready(), description="when an instance counts as ready")
     limits: Limits = Field(Limits(), description="upper bounds of each instance")
@@ -143,6 +148,24 @@ class ProcessSettings(Transport):
     @model_validator(mode="after")
     def _reachable(self) -> Self:
         self.check_addresses(["https://127.0.0.1" if self.tls is not None else "http://127.0.0.1"])
+        return self
+
+    @model_validator(mode="after")
+    def _scalable(self) -> Self:
+        if self.scaling is None:
+            return self
+        if "replicas" in self.model_fields_set and self.replicas != 1:
+            raise ValueError("`replicas` stands beside `scaling`, which says how many instances there are")
+        if self.tls is not None or self.protocol != PLAIN.protocol:
+            raise ValueError(
+                "the ingress of `scaling` speaks HTTP/1.1 without TLS; leave `tls` and `protocol` out"
+            )
+        hpa = self.scaling.hpa
+        if hpa is not None and hpa.cpu is not None and (hpa.cpu_request or self.limits.cpu) is None:
+            raise ValueError(
+                "`scaling.hpa.cpu` is a share of what an instance requests: give `limits.cpu`, or "
+                "`scaling.hpa.cpu_request`"
+            )
         return self
 
     @model_validator(mode="after")
@@ -253,8 +276,11 @@ class LocalConfig(ProcessSettings):
         )
 
     def instance_names(self, target: str) -> tuple[str, ...]:
-        """Instances of a component, as they will be called."""
-        return tuple(f"{target}-{index}" for index in range(self.resolved()[target].replicas))
+        """Instances of a component, as they will be called; of one that is scaled nobody knows before."""
+        component = self.resolved()[target]
+        if component.scaling is not None:
+            return ()
+        return tuple(f"{target}-{index}" for index in range(component.replicas))
 
     def fixture_names(self) -> tuple[str, ...]:
         """Fixtures whose folder is used; each must exist in the experiment."""

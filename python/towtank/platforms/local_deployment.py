@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,14 @@ from towtank.platforms.cpu_quota import CpuQuota
 from towtank.platforms.edge_proxy import EdgeProxy
 from towtank.platforms.guard import Guard
 from towtank.platforms.guard_messages import Exited, GuardReady, Spawned
-from towtank.platforms.launch import INHERITED_VARIABLES, Launch, plan_instances, prepare, release
+from towtank.platforms.ingress import find_ingress
+from towtank.platforms.launch import INHERITED_VARIABLES, Launch, Planned, plan_instances, prepare, release
 from towtank.platforms.local_config import LocalConfig
+from towtank.platforms.local_scaled import ScaledComponent
 from towtank.platforms.masking import Secrets
 from towtank.platforms.probe import Prober, Waiting, wait_until_ready
+from towtank.platforms.scaling.ingress import COLD_HEADER, INSTANCE_HEADER
+from towtank.platforms.scaling.journal import Journal
 from towtank.units import format_duration
 
 PORT_ATTEMPTS = 4
@@ -62,9 +67,11 @@ class LocalDeployment:
         self._config = config
         self._context = context
         self._secrets = secrets
-        self._guard = Guard(binary, context.token)
+        self._guard = Guard(binary, context.token, on_exit=self._on_exit)
         self._guard_ready: GuardReady | None = None
         self._launches: list[Launch] = []
+        self._scaled: dict[str, ScaledComponent] = {}
+        self._journal = Journal()
         self._spawned: dict[str, Spawned] = {}
         self._log_start: dict[str, int] = {}
         self._ignored_exits = 0
@@ -104,7 +111,8 @@ class LocalDeployment:
         ways = edge_proxy.plan_ways(self._context.edges, planned)
         try:
             self._addresses = edge_proxy.addresses(ways)
-            launches = prepare(planned, self._context, self._secrets, self._addresses)
+            fixed = [item for item in planned if item.component.scaling is None]
+            launches = prepare(fixed, self._context, self._secrets, self._addresses, everyone=planned)
             if self._guard_ready is None:
                 self._guard_ready = self._guard.start()
             if self._edges is not None:
@@ -113,10 +121,41 @@ class LocalDeployment:
                 self._edges = EdgeProxy(self._guard, ways, self._context)
                 self._edges.start()
             self._spawn(launches)
+            self._scale(planned)
         finally:
             release(planned)
             for way in ways:
                 way.listen.release()
+
+    def _scale(self, planned: Sequence[Planned]) -> None:
+        """Start an ingress and its first instances for every component that is scaled."""
+        self._stop_scaling()
+        for entrance in planned:
+            if entrance.component.scaling is None:
+                continue
+            scaled = ScaledComponent(
+                entrance, planned, guard=self._guard, ingress=find_ingress(), context=self._context,
+                secrets=self._secrets, ways=self._addresses, journal=self._journal,
+            )  # fmt: skip
+            with self._lock:
+                self._scaled[scaled.name] = scaled
+            scaled.start()
+
+    def _stop_scaling(self) -> None:
+        for scaled in self._scaled.values():
+            scaled.stop_scaling()
+
+    def _on_exit(self, ended: Exited) -> None:
+        """From the guard's reader: an instance is gone."""
+        for scaled in list(self._scaled.values()):
+            if ended.id in scaled.launches():
+                scaled.exited(ended)
+
+    def _everyone(self) -> list[Launch]:
+        """Every instance that was started, those that have come and gone too."""
+        with self._lock:
+            launches, scaled = list(self._launches), list(self._scaled.values())
+        return [*launches, *(launch for one in scaled for launch in one.launches().values())]
 
     def _spawn(self, launches: Sequence[Launch]) -> None:
         self._port_attempts += 1
@@ -165,9 +204,12 @@ class LocalDeployment:
                 watch=self._raise_if_one_died,
                 give_up=self._not_ready,
             )
+        for scaled in self._scaled.values():
+            scaled.wait_ready(cancelled=cancelled)
 
     def _raise_if_one_died(self) -> None:
-        exits = self._exits()
+        fixed = {launch.request.id for launch in self._launches}
+        exits = [ended for ended in self._exits() if ended.id in fixed]
         if exits:
             died = exits[0]
             launch = self._launch(died.id)
@@ -198,6 +240,7 @@ class LocalDeployment:
         return output.says_port_taken(launch.request.log, after=self._log_start[launch.request.id])
 
     def _start_on_other_ports(self, cancelled: Cancelled) -> None:
+        self._stop_scaling()  # else it would replace what is ended here
         for name in self._guard.running():
             self._guard.stop(name, signal="KILL", grace_s=0)
         if not self._guard.wait_ended(_STOP_MARGIN_S):
@@ -213,19 +256,39 @@ class LocalDeployment:
 
     @property
     def targets(self) -> Mapping[str, Target]:
-        """Each component is a target with its instances."""
+        """Each component is a target with its instances; of one that is scaled, with its ingress."""
         with self._lock:
-            launches = list(self._launches)
-        names = dict.fromkeys(launch.planned.component_name for launch in launches)
-        components = self._config.resolved()
+            launches, scaled = list(self._launches), dict(self._scaled)
+        known = {launch.planned.component_name for launch in launches} | set(scaled)
         return {
             name: Target(
                 name,
-                tuple(self._instance(item) for item in launches if item.planned.component_name == name),
-                transport=components[name].filled(self._secrets.placeholders),
+                (scaled[name].entrance(self._addresses.get((LOAD, name))),)
+                if name in scaled
+                else tuple(self._instance(item) for item in launches if item.planned.component_name == name),
+                transport=component.filled(self._secrets.placeholders),
+                instance_header=INSTANCE_HEADER if name in scaled else None,
+                cold_header=COLD_HEADER if name in scaled else None,
             )
-            for name in names
+            for name, component in self._config.resolved().items()
+            if name in known
         }
+
+    def instances_now(self) -> Sequence[Instance]:
+        """Every instance that runs at this moment; see `base.HasChangingInstances`."""
+        with self._lock:
+            launches, scaled = list(self._launches), list(self._scaled.values())
+        return [*map(self._instance, launches), *(one for of in scaled for one in of.instances())]
+
+    def scaling_journal(self) -> Journal | None:
+        """What scaled components went through; see `scaling.journal.SeenScaling`."""
+        return self._journal if self._scaled else None
+
+    def unsettled(self, *, cpu_below: float | None, replicas: bool) -> str:
+        """What keeps scaled components from where they began; see `base.KnowsBaseline`."""
+        del cpu_below  # of this machine, which is looked at anyhow
+        found = [one.unsettled() for one in self._scaled.values()] if replicas else []
+        return "; ".join(words for words in found if words)
 
     @property
     def guard_pid(self) -> int | None:
@@ -253,30 +316,37 @@ class LocalDeployment:
                 raise PlatformError(
                     f"the proxy of the edges has ended; its words are in {edge_proxy.INSTANCE}.log"
                 )
+            lost = [one for one in self._scaled.values() if not one.ingress_alive]
+            if lost and not self._ending.is_set():
+                raise lost[0].ingress_lost()
         return self._happened()
 
     def _happened(self) -> Sequence[SystemEvent]:
-        launches = {launch.request.id: launch for launch in self._launches}
+        launches = {launch.request.id: launch for launch in self._everyone()}
         with self._lock:
             noted = dict(self._oom_events)
         found = list(noted.values())
         for ended in self._exits():
             launch = launches[ended.id]
             if not ended.expected:
-                found.append(facts.exit_event(ended, launch, noted=ended.id in noted))
+                event = facts.exit_event(ended, launch, noted=ended.id in noted)
+                scaled = self._scaled.get(launch.planned.component_name)
+                of = {} if scaled is None else {"of": scaled.beside(ended.id)}
+                found.append(replace(event, detail={**event.detail, **of}))
             elif ended.oom_killed and ended.id not in noted:
                 found.append(facts.oom_event(ended.id, ended.t_ns, launch, "it was noticed at the end"))
         return sorted(found, key=lambda event: event.t_ns)
 
     def _note_oom_kills(self) -> None:
         """Notice processes that the kernel killed while their instance went on."""
-        if not any(item.request.memory_bytes for item in self._launches) or not self._guard.running():
+        launches = self._everyone()
+        if not any(item.request.memory_bytes for item in launches) or not self._guard.running():
             return
         try:
             status = self._guard.status()
         except PlatformError:
             return  # the next look says that the guard is gone
-        for launch in self._launches:
+        for launch in launches:
             name = launch.request.id
             now = status.get(name, {})
             with self._lock:
@@ -293,6 +363,11 @@ class LocalDeployment:
         return {
             "platform": "local",
             "instances": [facts.describe(item, spawned.get(item.request.id)) for item in launches],
+            **(
+                {"scaling": {name: of.describe() for name, of in self._scaled.items()}}
+                if self._scaled
+                else {}
+            ),
             "guard": vars(ready) if ready else None,
             "starts_for_ports": self._port_attempts,
             "inherited_variables": list(INHERITED_VARIABLES),
@@ -311,7 +386,7 @@ class LocalDeployment:
 
     def logs(self) -> Sequence[LogFile]:
         """Output of all instances up to now; see `base.WritesLogs`."""
-        requests = [item.request for item in self._launches]
+        requests = [item.request for item in self._everyone()]
         return facts.log_files(requests, self._guard.exits(), self._guard.status())
 
     # --- being disturbed -------------------------------------------------------------------------------------
@@ -323,16 +398,19 @@ class LocalDeployment:
 
     def victims(self, target: str) -> Sequence[str]:
         """Instances of a component that run; see `base.HasVictims`."""
-        running = self._guard.running()
-        return [instance.name for instance in self.targets[target].instances if instance.name in running]
+        running, scaled = self._guard.running(), self._scaled.get(target)
+        there = self.targets[target].instances if scaled is None else scaled.instances()
+        return [instance.name for instance in there if instance.name in running]
 
     def kill_instance(self, name: str, *, grace_s: float) -> None:
         """End an instance with all its processes; the guard counts it as expected, so it is no crash."""
         self._guard.stop(name, signal="TERM" if grace_s > 0 else "KILL", grace_s=grace_s)
 
     def restart_instance(self, name: str) -> None:
-        """Start an instance again with the command, the port and the log that it had."""
+        """Start an instance again with the command, the port and the log that it had; a scaled one was replaced."""
         launch = self._launch(name)
+        if launch.planned.component_name in self._scaled:
+            return
         if not self._guard.wait_gone(name, launch.request.grace_ms / 1000 + _STOP_MARGIN_S):
             raise PlatformError(f"instance {name} has not ended yet, so it cannot be started again")
         spawned = self._guard.spawn(launch.request)
@@ -348,9 +426,8 @@ class LocalDeployment:
     def limit_cpu(self, name: str, cores: float, *, lasts_s: float | None = None) -> Undo:
         """Lower the CPU limit of an instance's control group; see `base.LimitsCpu`."""
         del lasts_s
-        with self._lock:
-            quota = CpuQuota.of(self._spawned[name].cgroup)
-        return quota.lower(cores)
+        found = next((one for one in self.instances_now() if one.name == name), None)
+        return CpuQuota.of(found.cgroup if found is not None else ()).lower(cores)
 
     def disturb_edge(self, edge: Edge, instance: str, trouble: EdgeTrouble) -> Undo:
         """Disturb calls over an edge to one instance; see `base.HasEdges`."""
@@ -359,7 +436,7 @@ class LocalDeployment:
         return self._edges.disturb(edge, instance, trouble)
 
     def _launch(self, name: str) -> Launch:
-        return next(launch for launch in self._launches if launch.request.id == name)
+        return next(launch for launch in self._everyone() if launch.request.id == name)
 
     # --- going -----------------------------------------------------------------------------------------------
 
@@ -369,18 +446,19 @@ class LocalDeployment:
         with self._removing:
             if self._removed is None:
                 self._end()
-                for launch in self._launches:
+                requests = [launch.request for launch in self._everyone()]
+                for request in requests:
                     with contextlib.suppress(OSError):
-                        self._secrets.mask_file(launch.request.log)
-                requests = [launch.request for launch in self._launches]
+                        self._secrets.mask_file(request.log)
                 self._removed = tuple(facts.log_files(requests, self._guard.exits()))
             return self._removed
 
     def _end(self) -> None:
         grace_s = max((c.stop.grace for c in self._config.resolved().values()), default=0.0)
-        stops = {item.request.id: item.planned.component.stop for item in self._launches}
         if self._edges is not None:
             self._edges.close()
+        self._stop_scaling()
+        stops = {item.request.id: item.planned.component.stop for item in self._everyone()}
         with contextlib.suppress(PlatformError):  # a guard that is gone has nothing to stop; swept below
             self._note_oom_kills()
             for name in sorted(self._guard.running()):

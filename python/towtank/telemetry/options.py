@@ -36,6 +36,10 @@ class WatchOptions(Model):
     """Options of the source `kubernetes`."""
 
 
+class ScalingOptions(Model):
+    """Options of the source `scaling`."""
+
+
 class MetricsOptions(Model):
     """Options of the source `metrics-server`."""
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from towtank.platforms.base import Instance
+from towtank.platforms.base import HasChangingInstances, Instance
 from towtank.telemetry.base import Event, ObserveContext, Sample
 from towtank.telemetry.control_group import NS_PER_S, ControlGroup, Throttling
 from towtank.telemetry.options import ProcessOptions, read_options
@@ -35,25 +35,48 @@ class ProcessSource:
     def __init__(self) -> None:
         self._readers: list[_Reader] = []
         self._events: list[Event] = []
+        self._changing: HasChangingInstances | None = None
+        self._came: set[str] = set()
+        self._open_files = True
 
     def start(self, context: ObserveContext) -> None:
         """Take the first reading of every instance's counters."""
         options = read_options(self.name, ProcessOptions, context.options)
         now_ns = time.monotonic_ns()
         t_us = context.clock.at_us(now_ns)
-        self._readers, self._events = [], []
+        self._readers, self._events, self._came = [], [], set()
+        self._open_files = options.open_files
+        self._changing = context.deployment if isinstance(context.deployment, HasChangingInstances) else None
         for instance in context.instances:
             if instance.pid is None and not instance.cgroup:
                 message = f"{instance.name} is not a process of this machine"
                 self._events.append(Event(t_us, self.name, "not_observable", instance.name, message))
                 continue
-            reader = _Reader(instance, open_files=options.open_files)
-            self._readers.append(reader)
-            self._look(reader, now_ns, t_us)
+            self._follow(instance, now_ns, t_us)
+        self._follow_changes(now_ns, t_us)
+
+    def _follow(self, instance: Instance, now_ns: int, t_us: int) -> None:
+        reader = _Reader(instance, open_files=self._open_files)
+        self._readers.append(reader)
+        self._look(reader, now_ns, t_us)
+
+    def _follow_changes(self, now_ns: int, t_us: int) -> None:
+        """Begin with instances that have come, and let go of those that were meant to come and go and are gone."""
+        if self._changing is None:
+            return
+        there = {instance.name: instance for instance in self._changing.instances_now()}
+        known = {reader.instance.name for reader in self._readers}
+        self._readers = [
+            r for r in self._readers if r.instance.name not in self._came or r.instance.name in there
+        ]
+        for name in there.keys() - known:
+            self._came.add(name)
+            self._follow(there[name], now_ns, t_us)
 
     def sample(self, t_us: int) -> Iterable[Sample]:
         """Read every instance once; rates are means since the previous reading."""
         found: list[Sample] = []
+        self._follow_changes(time.monotonic_ns(), t_us)
         for reader in self._readers:
             values = self._look(reader, time.monotonic_ns(), t_us)
             name = reader.instance.name

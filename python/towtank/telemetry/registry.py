@@ -19,6 +19,7 @@ from towtank.telemetry.options import (
     KubeletOptions,
     MetricsOptions,
     ProcessOptions,
+    ScalingOptions,
     WatchOptions,
 )
 from towtank.telemetry.otlp.options import OtlpOptions
@@ -52,6 +53,12 @@ SOURCES: dict[str, SourceKind] = {
         ProcessOptions,
         "towtank.telemetry.process:ProcessSource",
         "each local instance with all its processes",
+    ),
+    "scaling": SourceKind(
+        ScalingOptions,
+        "towtank.telemetry.scaling:ScalingSource",
+        "instances, decisions and requests of local deployments with `scaling`",
+        ("local",),
     ),
     "prometheus": SourceKind(
         PrometheusOptions,

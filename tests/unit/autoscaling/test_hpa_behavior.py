@@ -349,7 +349,7 @@ def test_what_is_not_known_of_an_object_is_named(spec, words):
     [
         ({"cpu": "0.5"}, "whole percentage"),
         ({"cpu": None}, "no metric"),
-        ({"min_replicas": 0}, "nothing runs"),
+        ({"min_replicas": 0}, "greater than or equal to 1"),
         ({"min_replicas": 11}, "above max_replicas"),
     ],
 )

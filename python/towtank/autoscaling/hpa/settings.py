@@ -131,7 +131,7 @@ class HpaSettings(Model):
     cpu_request: Cores | None = Field(
         None, description="cores that an instance requests; null takes `limits.cpu`", examples=["500m"]
     )
-    min_replicas: Whole = Field(1, ge=0, description="least instances; 0 only with a metric that is not CPU")
+    min_replicas: Whole = Field(1, ge=1, description="least instances; it never takes the last one away")
     max_replicas: Whole = Field(ge=1, description="most instances")
     behavior: Behavior | None = Field(
         None, description="rules; null takes those of the controller, which know no policies"

@@ -123,9 +123,27 @@ class ContainerPool:
         self._waiting.append(activation)
         return self._drain(t_s)
 
-    def started(self, container: str) -> None:
-        """Note that a container is initialised."""
-        self._pool[container].started = True
+    def start(self, activation: Activation, t_s: float) -> Run | None:
+        """Find a new container for an activation, whoever else seems to have room; None when there is none."""
+        return self._run(activation, t_s, new=True)
+
+    def note(self, container: str, *, active: int, started: bool, used_s: float | None) -> None:
+        """Take in what was seen of a container from outside, where single activations are not told.
+
+        Parameters
+        ----------
+        container : str
+        active : int
+            Activations that it works on.
+        started : bool
+            Whether it is initialised.
+        used_s : float, optional
+            When it last worked; None leaves that as it was.
+        """
+        one = self._pool[container]
+        one.active, one.started = active, started
+        if used_s is not None:
+            one.last_used_s = used_s
 
     def finished(self, container: str, t_s: float) -> list[Run]:
         """Note that a container has done one activation: what runs now because of it."""
@@ -158,11 +176,11 @@ class ContainerPool:
             runs.append(run)
         return runs
 
-    def _run(self, activation: Activation, t_s: float) -> Run | None:
+    def _run(self, activation: Activation, t_s: float, *, new: bool = False) -> Run | None:
         """A warm container, a prewarmed or a new one, or one in the place of idle ones."""
         if _memory(c for c in self._pool.values() if not c.has_room) + activation.memory > self.memory:
             return None
-        found = self._with_room(activation)
+        found = None if new else self._with_room(activation)
         if found is not None:
             return self._begin(found, activation, "warm" if found.started else "warming", t_s)
         if _memory(self._pool.values()) + activation.memory <= self.memory:
