@@ -134,6 +134,17 @@ def test_faults_and_proxies_are_stand_ins():
 
 
 @pytest.mark.parametrize(
+    ("scaling", "names"),
+    [({"kpa": {}}, ["Knative (KPA)"]), ({"openwhisk": {}}, ["OpenWhisk"]), ({"fixed": 2}, []), (None, [])],
+)
+def test_an_emulated_autoscaler_is_a_stand_in(scaling, names):
+    scaled = LocalConfig.model_validate({"platform": "local", "command": ["app"], "scaling": scaling})
+    found = [said for said, _, _ in told(changed(make_plan(), deployment=scaled), "stand-ins")]
+    expected = [f"an emulation of {name}, with processes of one machine as its instances" for name in names]
+    assert [said for said in found if "emulation" in said] == expected
+
+
+@pytest.mark.parametrize(
     ("digests", "said"),
     [
         (("a", "a"), ["the same machine, versions and engine for all runs"]),

@@ -112,3 +112,16 @@ def test_pods_that_were_not_counted_all_the_time_are_no_supply():
     gap = Pods(counted(("", 2)).counts, {}, {}, gaps_us=((5 * S, 7 * S),))
     assert math.isnan(of_pods(gap, 20).steps.at(6))
     assert of_pods(Pods(gap.counts, {}, {}, gaps_unlisted=True), 20).steps is None
+
+
+def test_scaled_processes_are_counted_by_the_source_scaling_or_not_at_all():
+    """Without it nobody knows how many there were: those of the beginning say nothing."""
+    scaled = record().model_copy(update={"deployment": {"platform": "local", "scaling": {"app": {}}}})
+    without = supply_of(scaled, NO_PODS, table(schemas.EVENTS, []))
+    assert without.steps is None
+    assert "`scaling`" in without.reason
+    rows = [
+        (t * S, "scaling", name, "replicas_ready", float(t > 5)) for name in ("", "app") for t in range(21)
+    ]
+    pods = read_pods(table(schemas.SAMPLES, rows), table(schemas.EVENTS, []))
+    assert supply_of(scaled, pods, table(schemas.EVENTS, [])).steps.at([3, 10]).tolist() == [0, 1]

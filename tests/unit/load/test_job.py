@@ -120,3 +120,21 @@ def test_pieces_join_and_add_up(raw):
     assert all(p.duration_s > 0 for p in found)
     windows = stages(load)
     assert [w.start_us for w in windows[1:]] == [w.end_us for w in windows[:-1]]
+
+
+def test_headers_that_a_deployment_adds_tell_instance_and_cold_start():
+    """Unless the file says something else."""
+    load, instance = open_load(rate=1, duration="1s"), Instance("app", "http://127.0.0.1:1")
+    targets = {"app": Target("app", (instance,), instance_header="x-instance", cold_header="x-cold")}
+
+    def made(generator=None, **fields):
+        workload = Workload(load=load, journey=Journey(steps=(Request(name="read"),)), timeout="5s", **fields)
+        asked = JobRequest("r", 7, Path("/r"), {"w": workload}, targets, generator or Generator())
+        return build_job(asked)
+
+    found = made()
+    assert found["instance_header"] == "x-instance"
+    assert found["workloads"][0]["cold"] == {"header": {"name": "x-cold", "equals": "true"}}
+    own = made(Generator(instance_header="x-own"), cold={"above": "1s"})
+    assert own["instance_header"] == "x-own"
+    assert own["workloads"][0]["cold"] == {"above_us": 1_000_000}
