@@ -101,7 +101,7 @@ test-slow: setup peers ## what is too slow for `make test` (≤ 20 min)
 	timeout 900 $(PYTEST) $(BESIDE) tests apps -m "slow and not alone and not kill and not statistical"
 	timeout 900 $(PYTEST) tests -m "slow and alone and not kill and not statistical"
 
-test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 60 min)
+test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 70 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
 	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build KNATIVE=1
 	tools/system-packages.sh images

@@ -162,7 +162,7 @@ def no_route(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def refuse(host: str, port: int) -> socket.socket:
         no_way = OSError(errno.EHOSTUNREACH, "No route to host")
-        raise EngineError(f"the worker at {host}:{port} cannot be reached") from no_way
+        raise EngineError(f"{host}:{port} cannot be reached: No route to host") from no_way
 
     monkeypatch.setattr(control, "connected", refuse)
 

@@ -202,7 +202,7 @@ def how_ended(process: subprocess.Popen[bytes] | None) -> str:
 
 
 def connected(host: str, port: int) -> socket.socket:
-    """Connect to a worker.
+    """Connect to a worker, or to another helper.
 
     Raises
     ------
@@ -212,9 +212,7 @@ def connected(host: str, port: int) -> socket.socket:
         connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
-        raise EngineError(
-            f"the worker at {host}:{port} cannot be reached: {error.strerror or error}"
-        ) from error
+        raise EngineError(f"{host}:{port} cannot be reached: {error.strerror or error}") from error
     return connection
 
 
