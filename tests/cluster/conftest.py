@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from testbed import closure, components, images
+from testbed import closure, components, images, knative_parts
 from testbed.settings import REGISTRY, Folders
 
 from support.cluster import Cluster, named_cluster, run_testbed, testbed_cluster, why_not_possible
 from support.cluster_app import SUPPORT
+from support.machine import picture
 from support.peers import found_or_skipped
 from support.sharing import once, shared_folder
 from support.static_engine import static_engine
@@ -35,13 +36,13 @@ UNMARKED_TIMEOUT_S = 300
 """For one test: others want the machine, too."""
 LEFT = "namespaces,pods,daemonsets,deployments,services,configmaps,secrets"
 _WAS_UP, _YES, _NO = "testbed-was-up", "yes", "no"
-_TAKES_IT_DOWN = "foreign_testbed_is_down"
+_TAKE_IT_DOWN = {"foreign_testbed_is_down", "goes_down"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that take the testbed down come last, so that the others have one between them."""
-    items.sort(key=lambda item: _TAKES_IT_DOWN in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: not _TAKE_IT_DOWN.isdisjoint(getattr(item, "fixturenames", ())))
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(UNMARKED_TIMEOUT_S))
@@ -91,6 +92,45 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
         pytest.skip(reason)
     request.getfixturevalue("testbed_is_up")
     return testbed_cluster()
+
+
+@pytest.fixture(scope="session")
+def before_knative(was_up: bool) -> dict[str, object] | None:
+    """The machine before a testbed with Knative was brought up here; None where it was up."""
+    return None if was_up else picture()
+
+
+@pytest.fixture(scope="session")
+def with_knative(was_up: bool, before_knative: dict[str, object] | None) -> Cluster:
+    """The testbed, with Knative."""
+    if os.environ.get("TOWTANK_CONTEXT") and not was_up:
+        pytest.skip("another cluster was named, and these tests are about the testbed's own Knative")
+    if reason := why_not_possible():
+        pytest.skip(reason)
+    if not (Folders.from_environment().programs / knative_parts.BUILT).exists():
+        pytest.skip(
+            "Knative is not built; `python -m testbed build --knative` builds it (minutes the first time)"
+        )
+    if not was_up:
+        done = run_testbed("up", "--knative")
+        if "and knative" in done.stderr or "knative=False" in done.stderr:
+            pytest.skip(
+                "other tests brought the testbed up without Knative; run `pytest tests/cluster -m knative`"
+            )
+        assert done.returncode == 0, done.stderr
+    cluster = testbed_cluster()
+    if not cluster.kubectl("get", "namespace", "knative-serving", "--ignore-not-found"):
+        pytest.skip("the testbed is up without Knative; `make testbed-down testbed-up KNATIVE=1`")
+    return cluster
+
+
+@pytest.fixture
+def goes_down(with_knative: Cluster, before_knative: dict[str, object] | None) -> dict[str, object]:
+    """The machine as it was before; for the last test of those with Knative, which takes the testbed down."""
+    assert with_knative.is_testbed
+    if before_knative is None:
+        pytest.skip("a testbed was up before; `make testbed-down` lets this test compare")
+    return before_knative
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ They need a testbed with Knative (`make testbed-up KNATIVE=1`); where none is up
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from collections import Counter
@@ -15,11 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from testbed import knative_parts
-from testbed.settings import Folders
 
 from support import knative
-from support.cluster import Cluster, eventually, run_testbed, testbed_cluster, why_not_possible
+from support.cluster import Cluster, eventually, run_testbed
 from support.knative import Functions
 from support.machine import picture
 
@@ -34,36 +31,6 @@ LIMIT = "projectcontour.io/max-"
 ZERO_WITHIN_S = 150
 """Six seconds without requests, 30 s of grace, and a machine that others use."""
 ASKED = 500
-
-
-@pytest.fixture(scope="session")
-def before_knative(was_up: bool) -> dict[str, object] | None:
-    """The machine before a testbed with Knative was brought up here; None where it was up."""
-    return None if was_up else picture()
-
-
-@pytest.fixture(scope="session")
-def with_knative(was_up: bool, before_knative: dict[str, object] | None) -> Cluster:
-    """The testbed, with Knative."""
-    if os.environ.get("TOWTANK_CONTEXT") and not was_up:
-        pytest.skip("another cluster was named, and these tests are about the testbed's own Knative")
-    if reason := why_not_possible():
-        pytest.skip(reason)
-    if not (Folders.from_environment().programs / knative_parts.BUILT).exists():
-        pytest.skip(
-            "Knative is not built; `python -m testbed build --knative` builds it (minutes the first time)"
-        )
-    if not was_up:
-        done = run_testbed("up", "--knative")
-        if "and knative" in done.stderr or "knative=False" in done.stderr:
-            pytest.skip(
-                "other tests brought the testbed up without Knative; run `pytest tests/cluster -m knative`"
-            )
-        assert done.returncode == 0, done.stderr
-    cluster = testbed_cluster()
-    if not cluster.kubectl("get", "namespace", "knative-serving", "--ignore-not-found"):
-        pytest.skip("the testbed is up without Knative; `make testbed-down testbed-up KNATIVE=1`")
-    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -218,10 +185,8 @@ def test_it_goes_to_zero_starts_cold_and_goes_to_zero_again(functions):
     eventually(lambda: not functions.pods("sleeper"), ZERO_WITHIN_S, "scaled to zero again")
 
 
-def test_down_leaves_nothing(with_knative, before_knative):
-    if before_knative is None:
-        pytest.skip("a testbed was up before; `make testbed-down` lets this test compare")
+def test_down_leaves_nothing(goes_down):
     assert run_testbed("down").returncode == 0
     after = picture()
-    for what, value in before_knative.items():
+    for what, value in goes_down.items():
         assert after[what] == value, what

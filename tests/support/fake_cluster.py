@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from support import fake_forward
+from support import fake_forward, fake_knative
 
 Json = dict[str, Any]
 
@@ -49,6 +49,7 @@ KINDS: dict[str, list[tuple[str, str, bool]]] = {
     "rbac.authorization.k8s.io/v1": [("ClusterRole", "clusterroles", False)],
     "authorization.k8s.io/v1": [("SelfSubjectAccessReview", "selfsubjectaccessreviews", False)],
     "metrics.k8s.io/v1beta1": [("NodeMetrics", "nodes", False), ("PodMetrics", "pods", True)],
+    **fake_knative.KINDS,
 }  # fmt: skip
 
 
@@ -175,7 +176,9 @@ class FakeCluster:
     def control(self, plural: str, namespace: str, thing: Json) -> None:
         """What controllers do about a new object, at once."""
         spec = thing.get("spec") or {}
-        if plural == "services":
+        if thing.get("apiVersion", "").startswith(fake_knative.GROUP):
+            fake_knative.control(self, namespace, thing)
+        elif plural == "services":
             spec.setdefault("type", "ClusterIP")
             spec.setdefault("clusterIP", "127.0.0.1")
             for port in spec.get("ports") or []:

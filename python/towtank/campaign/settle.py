@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from towtank.campaign import machine, processes
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Settle
-from towtank.platforms.base import Deployment, KnowsBaseline, Target
+from towtank.platforms.base import Deployment, KnowsBaseline, ScalesToZero, Target
 from towtank.units import format_duration, format_ratio
 
 SHORTEST_LOOK_S = 0.25
@@ -71,6 +71,14 @@ def settle(
 def _elsewhere(rule: Settle, deployment: object) -> str:
     """What a deployment says of itself that is not on this machine."""
     until = rule.until
+    if until.replicas == "zero":
+        words = (
+            deployment.above_zero()
+            if isinstance(deployment, ScalesToZero)
+            else "`replicas: zero` is not for this deployment, which cannot say whether it has no instance"
+        )
+        if words:
+            return words
     if not isinstance(deployment, KnowsBaseline) or (until.cpu_below is None and until.replicas is None):
         return ""
     return deployment.unsettled(cpu_below=until.cpu_below, replicas=until.replicas == "baseline")

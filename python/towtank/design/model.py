@@ -220,7 +220,9 @@ class SettleUntil(Model):
     """When a deployment counts as settled; every condition must hold at once."""
 
     cpu_below: Ratio | None = Field(None, description="share of the machine's CPU, without Towtank's own")
-    replicas: Literal["baseline"] | None = Field(None, description="as many instances as at the start")
+    replicas: Literal["baseline", "zero"] | None = Field(
+        None, description="as many instances as at the start; or none, for what scales to zero"
+    )
 
 
 class Settle(Model):

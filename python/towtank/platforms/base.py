@@ -244,6 +244,14 @@ class HasChangingInstances(Protocol):
 
 
 @runtime_checkable
+class ScalesToZero(Protocol):
+    """A deployment that may have no instance at all, and can say whether it has one."""
+
+    def above_zero(self) -> str:
+        """What still is there of it, in words; empty when nothing is."""
+
+
+@runtime_checkable
 class TellsOfRemoval(Protocol):
     """A deployment that takes its time to go, and has something to say of that."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from towtank.errors import PlatformError
 from towtank.fields import Model
 from towtank.platforms.external_config import ExternalConfig
+from towtank.platforms.knative.config import KnativeConfig
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.local_config import LocalConfig
 from towtank.plugins import PluginKind, Registry
@@ -112,6 +113,15 @@ PLATFORMS: dict[str, PlatformKind] = {
             "abort": FaultAbility("Toxiproxy in front of a Service", edge_needs="edge_proxy"),
         },
         no_faults="no way is known to make it on objects in a cluster",
+    ),
+    "knative": PlatformKind(
+        KnativeConfig,
+        "towtank.platforms.knative.platform:KnativePlatform",
+        "functions and Services on Knative Serving, scaled by its autoscalers, to zero too",
+        faults={
+            "kill": FaultAbility("the pod is deleted, and Knative makes another", lasts="never"),
+        },
+        no_faults="of Knative's pods only the killing is known to work",
     ),
 }
 

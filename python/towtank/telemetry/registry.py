@@ -44,7 +44,7 @@ class SourceKind(PluginKind):
     platforms: tuple[str, ...] = ()
 
 
-_IN_CLUSTERS = ("kubernetes",)
+_IN_CLUSTERS = ("kubernetes", "knative")
 SOURCES: dict[str, SourceKind] = {
     "host": SourceKind(
         HostOptions, "towtank.telemetry.host:HostSource", "this machine, and Towtank's own share"

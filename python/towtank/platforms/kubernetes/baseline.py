@@ -11,7 +11,13 @@ from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.discovery import AUTOSCALER, METRICS_API, NODE
-from towtank.platforms.kubernetes.workloads import Workload, replicas
+from towtank.platforms.kubernetes.workloads import (
+    Workload,
+    is_knative,
+    pods_of_knative,
+    pods_without_load,
+    replicas,
+)
 from towtank.units import format_ratio
 
 NODE_METRICS = f"{METRICS_API}/nodes"
@@ -49,7 +55,7 @@ class Baseline:
     Parameters
     ----------
     replicas : mapping
-        Workload → pods that it wanted.
+        Workload → pods that it wanted; of Knative's, those that it keeps without load.
     nodes : NodeCount, optional
         None where nodes may not be read.
     """
@@ -67,6 +73,10 @@ class Baseline:
         """
         found = {one.name: api.find(one.owned.path) for one in workloads}
         wanted = {name: replicas(thing)[0] for name, thing in found.items() if thing and _has_replicas(thing)}
+        for one in workloads:
+            thing = found[one.name]
+            if thing is not None and is_knative(one.owned):
+                wanted[one.name] = pods_without_load(thing)
         return cls(wanted, _count_nodes(api))
 
 
@@ -101,6 +111,10 @@ def off_baseline(
         words = one.missing(thing)
         if words:
             yield words
+        elif is_knative(one.owned):
+            now = len(pods_of_knative(one.owned, living))
+            if now != baseline.replicas.get(one.name, now):
+                yield f"{one.name} has {now} pods, and without load it keeps {baseline.replicas[one.name]}"
         elif thing is not None and one.name in baseline.replicas:
             wanted, _ = replicas(thing)
             if wanted != baseline.replicas[one.name]:
@@ -109,13 +123,13 @@ def off_baseline(
     if leaving:
         yield f"{leaving} pod(s) are still ending"
     yield from _busy_autoscalers(api, namespace)
-    now, then = _count_nodes(api), baseline.nodes
-    if now is None or then is None:
+    nodes, then = _count_nodes(api), baseline.nodes
+    if nodes is None or then is None:
         return
-    if now.ready != then.ready:
-        yield f"{now.ready} nodes are ready, at the baseline {then.ready}"
-    if now.there != then.there:
-        yield f"{now.there} nodes are there, at the baseline {then.there}"
+    if nodes.ready != then.ready:
+        yield f"{nodes.ready} nodes are ready, at the baseline {then.ready}"
+    if nodes.there != then.there:
+        yield f"{nodes.there} nodes are there, at the baseline {then.there}"
 
 
 def _busy_autoscalers(api: ApiClient, namespace: str) -> Iterator[str]:

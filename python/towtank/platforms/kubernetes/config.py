@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -26,6 +26,11 @@ _REFUSED_WAYS = {
     "api_proxy": "every request would pass the API server",
 }
 WAYS = ("node_port", "load_balancer", "cluster_ip", "ingress", "gateway")
+_LEADS = {
+    "service": WAYS[:3], "ingress": ("ingress",), "httproute": ("gateway",), "gateway": ("gateway",),
+    "knative": WAYS[:3],
+}  # fmt: skip
+"""What requests can go to → the ways that lead there; those to Knative lead to the Service of its ingress."""
 _NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 _LABEL_NAME = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
@@ -132,7 +137,7 @@ def _way(value: object) -> object:
 
 
 class KubernetesTarget(OwnTransport):
-    """A Service, an Ingress, or a Gateway with or without an HTTPRoute that requests go to."""
+    """A Service, an Ingress, a Gateway with or without an HTTPRoute, or a Knative Service that requests go to."""
 
     service: Name | None = Field(None, description="name of a Service of the deployment")
     ingress: Name | None = Field(
@@ -144,6 +149,12 @@ class KubernetesTarget(OwnTransport):
     )
     gateway: Name | None = Field(
         None, description="name of a Gateway of the deployment, where its routes ask for no host of their own"
+    )
+    knative: Name | None = Field(
+        None, description="name of a Knative Service or Route of the deployment, instead of a Service"
+    )
+    tag: Annotated[str, Field(pattern=_LABEL_NAME)] | None = Field(
+        None, description="a tag of the Knative Service's traffic; without it, requests are split as it says"
     )
     port: Annotated[Whole, Field(ge=1, le=65535)] | Annotated[str, Field(pattern=_LABEL_NAME)] | None = Field(
         None,
@@ -164,15 +175,14 @@ class KubernetesTarget(OwnTransport):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        given = [
-            key for key in ("service", "ingress", "httproute", "gateway") if getattr(self, key) is not None
-        ]
+        given = [key for key in _LEADS if getattr(self, key) is not None]
         if len(given) != 1:
             found = " and ".join(f"`{key}`" for key in given) if given else "none of them"
-            raise ValueError(
-                f"needs exactly one of `service`, `ingress`, `httproute` and `gateway`; found {found}"
-            )
-        leads = {"service": WAYS[:3], "ingress": ("ingress",)}.get(given[0], ("gateway",))
+            known = ", ".join(f"`{key}`" for key in list(_LEADS)[:-1])
+            raise ValueError(f"needs exactly one of {known} and `{list(_LEADS)[-1]}`; found {found}")
+        if self.tag is not None and self.knative is None:
+            raise ValueError("`tag` goes with `knative` only")
+        leads = _LEADS[given[0]]
         if self.through is not None and self.through not in leads:
             raise ValueError(f"`through: {self.through}` does not go with `{given[0]}`")
         return self
@@ -210,6 +220,8 @@ class KubernetesConfig(TargetsTransport):
     Exactly one of `manifests`, `kustomize` and `helm` says what. Without `targets` there is one, `app`: the only
     Service.
     """
+
+    _made_from: ClassVar = "`manifests`, `kustomize` and `helm`"
 
     platform: Literal["kubernetes"] = Field(description="objects in a Kubernetes cluster")
     context: str = Field(
@@ -279,17 +291,26 @@ class KubernetesConfig(TargetsTransport):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         given = [key for key in ("manifests", "kustomize", "helm") if getattr(self, key)]
-        if len(given) != 1:
+        if len(given) > 1 or not (given or any(self.made_of())):
             found = " and ".join(f"`{key}`" for key in given) if given else "none of them"
-            raise ValueError(f"needs exactly one of `manifests`, `kustomize` and `helm`; found {found}")
+            raise ValueError(f"needs exactly one of {self._made_from}; found {found}")
         for name in self.target_names():
             scheme = "https" if self.transport_of(name).tls is not None else "http"
             self.transport_of(name).check_addresses([f"{scheme}://{name}"])
         return self
 
+    def made_of(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Objects that are written in the experiment file itself: where, and what."""
+        yield from ()
+
+    def wanted_targets(self) -> dict[str, KubernetesTarget] | None:
+        """Targets by name; None where it is left to what the deployment turns out to have."""
+        return self.targets
+
     def target_names(self) -> tuple[str, ...]:
         """Targets that journeys can name."""
-        return tuple(self.targets) if self.targets is not None else (DEFAULT_TARGET,)
+        wanted = self.wanted_targets()
+        return tuple(wanted) if wanted is not None else (DEFAULT_TARGET,)
 
     def file_sections(self) -> Iterator[tuple[str | int, ...]]:
         """Key paths of the files and folders that the deployment is made of."""

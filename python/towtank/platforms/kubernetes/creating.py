@@ -14,7 +14,7 @@ from towtank.errors import PlatformError, RemovalTimeout
 from towtank.platforms.base import SystemEvent
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
-from towtank.platforms.kubernetes.discovery import CLAIM, LEASE, NAMESPACE, POD, Kinds
+from towtank.platforms.kubernetes.discovery import CLAIM, KNATIVE, LEASE, NAMESPACE, POD, Kinds
 from towtank.platforms.kubernetes.lease import HOLDER, holder, lease_name, live_holder
 from towtank.platforms.kubernetes.ownership import Note, Owned, is_ours, selector
 from towtank.platforms.kubernetes.sources import Json as Thing
@@ -238,7 +238,7 @@ def delete_all(
     PlatformError
         Something does not go away; says what holds it.
     """
-    count = 0
+    count = _end_functions(api, note, _Patience(timeout_s, tell), sleep) if note.own_namespace else 0
     waiting: list[str] = []
     for owned in reversed(note.things):
         if owned.namespaced and note.own_namespace:
@@ -271,6 +271,23 @@ def _delete(api: ApiClient, path: str, token: str, waiting: list[str]) -> int:
         api.delete(path, found["metadata"]["uid"])
     waiting.append(path)
     return 1
+
+
+def _end_functions(api: ApiClient, note: Note, patience: _Patience, sleep: Callable[[float], None]) -> int:
+    """Delete what Knative brings pods for, and wait until these are gone; what is still there goes with the namespace.
+
+    Their pods may take minutes to end and end much sooner; who deletes a namespace looks at them again after half of
+    these minutes only.
+    """
+    gone: list[str] = []
+    for owned in reversed(note.things):
+        if owned.of.group == KNATIVE:
+            _delete(api, owned.path, note.token, gone)
+    while (
+        gone and _pods_in(api, note.namespace) and not patience.is_over(lambda: _pods_in(api, note.namespace))
+    ):
+        sleep(_LOOK_EVERY_S)
+    return len(gone)
 
 
 class Removal:

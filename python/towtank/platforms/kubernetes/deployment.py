@@ -294,11 +294,20 @@ class KubernetesDeployment:
             return error.message
         return ""
 
+    def above_zero(self) -> str:
+        """Pods that are there; see `base.ScalesToZero`."""
+        living = self._seen.pods
+        return (
+            f"{len(living)} pod(s) are there, {sum(map(pods.is_leaving, living))} of them ending"
+            if living
+            else ""
+        )
+
     def describe(self) -> dict[str, Any]:
         """Facts for run.json; header values that hold a secret are masked."""
         living = self._seen.pods
         return {
-            "platform": "kubernetes",
+            "platform": self._config.platform,
             "cluster": self._connection.cluster,
             "namespace": {"name": self._namespace, "made": self._note.own_namespace},
             "objects": [one.owned.shown for one in self._planned],

@@ -48,20 +48,26 @@ class Kind:
 
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 NODE = Kind("v1", "Node", "nodes", namespaced=False)
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps", namespaced=True)
 POD = Kind("v1", "Pod", "pods", namespaced=True)
 EVENT = Kind("v1", "Event", "events", namespaced=True)
 SERVICE = Kind("v1", "Service", "services", namespaced=True)
 CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced=True)
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases", namespaced=True)
+DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments", namespaced=True)
 REPLICA_SET = Kind("apps/v1", "ReplicaSet", "replicasets", namespaced=True)
 AUTOSCALER = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True)
 INGRESS = Kind("networking.k8s.io/v1", "Ingress", "ingresses", namespaced=True)
 GATEWAY = Kind("gateway.networking.k8s.io/v1", "Gateway", "gateways", namespaced=True)
 HTTP_ROUTE = Kind("gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", namespaced=True)
+KNATIVE = "serving.knative.dev"
+KNATIVE_ROUTE = Kind(f"{KNATIVE}/v1", "Route", "routes", namespaced=True)
+KNATIVE_REVISION = Kind(f"{KNATIVE}/v1", "Revision", "revisions", namespaced=True)
+KNATIVE_INGRESS = Kind("networking.internal.knative.dev/v1alpha1", "Ingress", "ingresses", namespaced=True)
 _BROUGHT_BY = {
     "gateway.networking.k8s.io": "the Gateway API's CustomResourceDefinitions, and a controller that serves them",
     "autoscaling.k8s.io": "the VerticalPodAutoscaler: its CustomResourceDefinitions and its controllers",
-    "serving.knative.dev": "Knative Serving",
+    KNATIVE: "Knative Serving",
     "monitoring.coreos.com": "the Prometheus operator",
     "keda.sh": "KEDA",
 }

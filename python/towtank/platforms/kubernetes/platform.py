@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
@@ -38,6 +39,7 @@ class KubernetesPlatform:
     """
 
     name = "kubernetes"
+    deployment: ClassVar[type[KubernetesDeployment]] = KubernetesDeployment
 
     def check(self, config: KubernetesConfig, root: Path | None = None) -> Sequence[str]:
         """Everything that can be known before: files, context, kinds, rights, and what the server says to a trial."""
@@ -62,7 +64,7 @@ class KubernetesPlatform:
         try:
             namespace = config.namespace or ownership.namespace_name(context.name, context.token)
             planned, changes = _planned(connection, config, context.root, namespace)
-            deployment = KubernetesDeployment(
+            deployment = self.deployment(
                 connection, config, context, secrets, planned=planned, changes=changes
             )
             deployment.create()

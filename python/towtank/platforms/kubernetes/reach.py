@@ -1,4 +1,4 @@
-"""How requests get to a Service, an Ingress or a Gateway, and in which words that is told.
+"""How requests get to a Service, an Ingress, a Gateway or a Knative Service, and in which words that is told.
 
 Port-forwarding and the API server's proxy are no ways here: they would be measured instead of the application.
 kube-proxy balances connections, not requests: a pod that comes later gets nothing from connections that are open.
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from towtank.errors import PlatformError
-from towtank.platforms.kubernetes import pods
+from towtank.platforms.kubernetes import knative_way, pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig, KubernetesTarget
-from towtank.platforms.kubernetes.discovery import INGRESS, NODE, SERVICE
+from towtank.platforms.kubernetes.discovery import INGRESS, KNATIVE, NODE, SERVICE
 from towtank.platforms.kubernetes.gateway import through_gateway
 from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.ways import NotYet, Route, url_of
@@ -33,9 +33,13 @@ def find_routes(config: KubernetesConfig, things: Sequence[Owned]) -> dict[str, 
         A Service or the like that the deployment does not have, or none or several where one is meant.
     """
     services = [one.name for one in things if one.kind == "Service" and one.api_version == "v1"]
-    if config.targets is None:
+    of_knative = [one.name for one in things if one.of.group == KNATIVE and one.kind in ("Service", "Route")]
+    wanted = config.wanted_targets()
+    if wanted is None:
         if len(services) == 1:
             return {DEFAULT_TARGET: KubernetesTarget(service=services[0])}
+        if not services and len(of_knative) == 1:
+            return {DEFAULT_TARGET: KubernetesTarget(knative=of_knative[0])}
         found = (
             f"the deployment has the Services {', '.join(services)}"
             if services
@@ -44,18 +48,19 @@ def find_routes(config: KubernetesConfig, things: Sequence[Owned]) -> dict[str, 
         raise PlatformError(
             f"where shall requests go? {found}", hint="say it: `targets: {app: {service: NAME}}`"
         )
-    for name, target in config.targets.items():
+    for name, target in wanted.items():
         for kind, asked in (
             ("Service", target.service), ("Ingress", target.ingress), ("Gateway", target.gateway),
-            ("HTTPRoute", target.httproute),
+            ("HTTPRoute", target.httproute), ("Knative Service", target.knative),
         ):  # fmt: skip
-            known = services if kind == "Service" else [one.name for one in things if one.kind == kind]
+            named = {"Service": services, "Knative Service": of_knative}
+            known = named.get(kind) or [one.name for one in things if one.kind == kind]
             if asked is not None and asked not in known:
                 raise PlatformError(
                     f"target {name!r} names the {kind} {asked!r}, which the deployment does not have",
                     hint=f"it has {', '.join(known)}" if known else f"it has no {kind}",
                 )
-    return dict(config.targets)
+    return dict(wanted)
 
 
 def route(api: ApiClient, namespace: str, name: str, target: KubernetesTarget, scheme: str) -> Route:
@@ -70,6 +75,8 @@ def route(api: ApiClient, namespace: str, name: str, target: KubernetesTarget, s
     """
     if target.ingress is not None:
         return _through_ingress(api, namespace, name, target, scheme)
+    if target.knative is not None:
+        return _through_knative(api, namespace, name, target, scheme)
     if target.service is None:
         return through_gateway(api, namespace, name, target, scheme)
     service = api.get(SERVICE.path(namespace, str(target.service)))
@@ -228,6 +235,29 @@ def _through_ingress(
     }  # fmt: skip
     number = target.port if isinstance(target.port, int) else (443 if scheme == "https" else 80)
     return Route(url_of(scheme, address, number), host, facts)
+
+
+def _through_knative(
+    api: ApiClient, namespace: str, name: str, target: KubernetesTarget, scheme: str
+) -> Route:
+    """To the ingress that serves Knative, where the host says which Service is meant."""
+    host, places = knative_way.host_and_places(api, namespace, name, target)
+    facts = {"knative": target.knative, "host": host, "balancing": "the ingress's, or the activator's"}
+    port = target.port if isinstance(target.port, int) else (443 if scheme == "https" else 80)
+    if target.address is not None:
+        facts |= {"way": "address", "address": target.address}
+        return Route(url_of(scheme, target.address, port), host, facts)
+    for place in places:
+        if place.address:
+            facts |= {"way": "load_balancer", "address": place.address}
+            return Route(url_of(scheme, place.address, port), host, facts)
+        wanted = KubernetesTarget(service=place.service, port=port, through=target.through)
+        found = route(api, place.namespace, name, wanted, scheme)
+        return Route(found.url, host, {**found.facts, **facts, "ingress_namespace": place.namespace})
+    raise NotYet(
+        f"target {name!r}: the ingress of {target.knative!r} does not say where it is",
+        hint="else give `address`",
+    )
 
 
 def _ingress_address(thing: Json) -> str:

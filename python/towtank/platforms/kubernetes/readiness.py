@@ -13,7 +13,7 @@ from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.creating import POLICY_HINT
 from towtank.platforms.kubernetes.discovery import CLAIM, EVENT, POD
 from towtank.platforms.kubernetes.pods import Trouble
-from towtank.platforms.kubernetes.workloads import Workload, failure
+from towtank.platforms.kubernetes.workloads import Workload, failed_revision, failure
 from towtank.platforms.output import clean
 from towtank.units import format_duration
 
@@ -45,6 +45,10 @@ _WORDS = {
     "volume": ("a volume is missing", "is there a StorageClass that provides it?"),
     "quota": ("a quota is in the way", "raise the quota or ask for less"),
     "refused": ("a policy is in the way", POLICY_HINT),
+    "revision": (
+        "its revision failed",
+        "is the image right, does it listen on the port in $PORT, and does its probe answer?",
+    ),
     "evicted": ("it was evicted", "the node is short of something"),
     "pending": ("it has not started", "raise `ready.timeout`, or look with `kubectl describe pod`"),
 }
@@ -87,6 +91,7 @@ class Waiter:
         begun = time.monotonic()
         hopeless_since: float | None = None
         failing_since: float | None = None
+        given_up_since: float | None = None
         while True:
             cancelled()
             looking = time.monotonic()
@@ -101,6 +106,11 @@ class Waiter:
                 kind = "quota" if "quota" in refused else "refused"
                 raise self._cannot(f"{missing[0]}: its pods are refused: {refused}", kind)
             worst = self._worst()
+            given_up = next((words for _, thing in things if thing and (words := failed_revision(thing))), "")
+            given_up_since = (given_up_since or now) if given_up else None
+            if given_up_since is not None and now - given_up_since >= HOPELESS_AFTER_S:
+                of_pod = f"; {self._of_pod(*worst)}" if worst is not None else ""
+                raise self._cannot(f"Knative says: {given_up}{of_pod}", "revision")
             hopeless = worst is not None and worst[1].hopeless
             hopeless_since = (hopeless_since or now) if hopeless else None
             if worst is not None and hopeless_since is not None and now - hopeless_since >= HOPELESS_AFTER_S:

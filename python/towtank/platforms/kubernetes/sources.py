@@ -98,8 +98,11 @@ def read(config: KubernetesConfig, root: Path) -> list[Source]:
     elif config.kustomize is not None:
         text = _rendered(_kustomize(), [config.kustomize], root, f"kustomize folder {config.kustomize!r}")
         found = list(parse(text, f"kustomize {config.kustomize}"))
+    elif config.helm is not None:
+        found = list(parse(_helm(config, root), f"chart {config.helm.chart}"))
     else:
-        found = list(parse(_helm(config, root), f"chart {config.helm.chart if config.helm else ''}"))
+        found = []
+    found += [Source(thing, where) for where, thing in config.made_of()]
     if not found:
         raise PlatformError(
             f"nothing to create: {', '.join(config.manifests) or config.kustomize or 'the chart'} holds no object"
@@ -288,6 +291,8 @@ def written_problems(config: KubernetesConfig, root: Path) -> Iterator[tuple[tup
         except PlatformError as error:
             yield ("manifests", index), error.message
             return
+    if config.kustomize is None and config.helm is None:
+        found += [Source(thing, where) for where, thing in config.made_of()]
     if not found:
         return
     try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.discovery import KNATIVE
 from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.parameters import pod_templates
 
@@ -21,6 +23,7 @@ _OWN_STATUS = (
     "CronJob",
 )
 _HASH = "pod-template-hash"
+_AUTOSCALING = "autoscaling.knative.dev"
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,38 @@ def failure(thing: Json) -> str:
         if found.get("status") == "True":
             return str(found.get("message") or found.get("reason"))
     return ""
+
+
+def is_knative(owned: Owned) -> bool:
+    """Whether Knative brings the pods of an object."""
+    return owned.of.group == KNATIVE
+
+
+def failed_revision(thing: Json) -> str:
+    """Why Knative has given up on the newest revision of a Service or Configuration; empty when it has not."""
+    if not str(thing.get("apiVersion", "")).startswith(f"{KNATIVE}/"):
+        return ""
+    ready = pods.condition(thing, "Ready")
+    if ready.get("status") != "False":
+        return ""
+    return str(ready.get("message") or ready.get("reason") or "it says nothing of why")
+
+
+def pods_without_load(thing: Json) -> int:
+    """How many pods Knative keeps of a Service or Configuration when nobody asks for it."""
+    marks = (((thing.get("spec") or {}).get("template") or {}).get("metadata") or {}).get("annotations") or {}
+    least = str(marks.get(f"{_AUTOSCALING}/min-scale") or marks.get(f"{_AUTOSCALING}/minScale") or 0)
+    by_kubernetes = str(marks.get(f"{_AUTOSCALING}/class", "")).startswith("hpa.")
+    return max(int(least) if least.isdecimal() else 0, int(by_kubernetes))
+
+
+def pods_of_knative(owned: Owned, living: Iterable[Json]) -> list[Json]:
+    """Pods of a Service or Configuration, of all its revisions."""
+    return [
+        pod
+        for pod in living
+        if (pod["metadata"].get("labels") or {}).get(f"{KNATIVE}/configuration") == owned.name
+    ]
 
 
 def _job_is_up(job: Json) -> bool:

@@ -1,0 +1,1 @@
+"""Functions and Services on Knative Serving: what they are made of, when they are up, and that they are at zero."""
