@@ -137,11 +137,13 @@ def _instrument(records: Sequence[RunRecord]) -> Iterator[Finding]:
         for name, cases in grouped.items():
             worst = max((reason for _, reason in cases), key=lambda r: abs(r.value or 0.0))
             kept = "kept, with care" if verdict == "suspect" else "left out of every number and repeated"
+            told = f"{runs_in_words(len(cases))} {verdict} ({kept})"
             yield Finding(
                 name,
                 "warning",
-                f"{runs_in_words(len(cases))} {verdict} ({kept}): {worst.message}"
-                + (" (the worst of them)" if len(cases) > 1 else ""),
+                f"{told}; the worst of them: {worst.message}"
+                if len(cases) > 1
+                else f"{told}: {worst.message}",
                 worst.advice or "See the run's reasons.",
                 tuple(record.run_id for record, _ in cases),
             )

@@ -71,9 +71,9 @@ def difference_sentence(
         facts.append(p_text.strip())
     what = noun(described)
     if difference.estimate is None:
-        claim = f"{what[0].upper()}{what[1:]} of {treatment} {_direction(difference)} that of {baseline}"
+        claim = _ranked(what[0].upper() + what[1:], treatment, baseline, difference)
         if by_signs and difference.signs is not None:
-            claim += f" in {max(difference.signs)} of {count(difference.n, unit)}"
+            claim = f"{claim} in {max(difference.signs)} of {count(difference.n, unit)}"
         bracket = f" ({'; '.join(facts)})" if facts else ""
         return f"{claim}{bracket}{ending}."
     article = "an" if what[0].lower() in "aeiou" else "a"
@@ -207,7 +207,14 @@ def _change(times: float) -> str:
     return f"{significant(size, digits=2)} % {'higher' if times > 1 else 'lower'}"
 
 
-def _direction(difference: Difference) -> str:
-    mostly = "" if difference.signs is not None else "mostly "
-    words = {1: f"is {mostly}above", -1: f"is {mostly}below", 0: "cannot be told from"}
-    return words[difference.direction]
+def _ranked(what: str, treatment: str, baseline: str, difference: Difference) -> str:
+    """Say on which side of another one lies; each way is a sentence of its own, for those who translate them."""
+    if difference.direction == 0:
+        return f"{what} of {treatment} cannot be told from that of {baseline}"
+    if difference.signs is not None:
+        if difference.direction > 0:
+            return f"{what} of {treatment} is above that of {baseline}"
+        return f"{what} of {treatment} is below that of {baseline}"
+    if difference.direction > 0:
+        return f"{what} of {treatment} is mostly above that of {baseline}"
+    return f"{what} of {treatment} is mostly below that of {baseline}"

@@ -133,6 +133,19 @@ def test_a_portuguese_report_has_no_english_sentence(english):
             "about 38 blocks (1 h 3 min at the pace so far) would show a difference of 5 % if there is one",
             "cerca de 38 blocos (1 h 3 min ao ritmo atual) mostrariam uma diferença de 5 %, se existir",
         ),
+        (
+            "P95 latency of beta · rate=20 cannot be told from that of quick · rate=20",
+            "Latência p95 de beta · rate=20 não se distingue da de quick · rate=20",
+        ),
+        (
+            "P95 latency of a · linear is below that of b · linear in 2 of 3 blocks",
+            "Latência p95 de a · linear está abaixo da de b · linear em 2 de 3 blocos",
+        ),
+        ("It could not serve the load.", "Não conseguiu servir a carga."),
+        (
+            "54 runs invalid (left out of every number and repeated); the worst of them: lag of 2 s",
+            "54 execuções inválidas (deixadas fora de todos os números e repetidas); a pior delas: lag of 2 s",
+        ),
     ],
 )
 def test_messages_of_few_words_are_laid_over_nothing_else(english, portuguese):

@@ -43,6 +43,8 @@ _PARTS = re.compile(r"(\s+[·÷]\s+|\s+[↓↑])")
 """Between the parts of a label."""
 _NUMBER = re.compile(r"([^\w]*[\d.,\u202f]+\s)([^\W\d_]+)")
 """A number with its unit."""
+_RESULT = "a result of this treatment"
+"""How advice on what a system did begins; findings say that in words of their own, and then the rest."""
 _BETWEEN = (", ", "; ", ": ")
 _SURE = 20
 """Characters that a message needs outside of its places for it to be sure."""
@@ -267,14 +269,19 @@ def _compiled(message: str, translation: str) -> _Message:
 
 
 def _with_forms(messages: dict[str, str]) -> dict[str, str]:
-    """Messages also without marks of code, and those that go on with a sentence without the sign between."""
+    """Messages also without marks of code, without the sign by which they go on with a sentence, and as its rest."""
     plain = {message.replace("`", ""): text.replace("`", "") for message, text in messages.items()}
     alone = {
         message[2:]: text[2:]
         for message, text in plain.items()
         if message[:2] in _BETWEEN and text[:2] == message[:2]
     }
-    return alone | plain | messages
+    rests = {
+        message.partition(": ")[2]: text.partition(": ")[2]
+        for message, text in plain.items()
+        if message.startswith(f"{_RESULT}: ") and ": " in text
+    }
+    return rests | alone | plain | messages
 
 
 def languages() -> tuple[str, ...]:
