@@ -143,8 +143,8 @@ def test_a_portuguese_report_has_no_english_sentence(english):
         ),
         ("It could not serve the load.", "Não conseguiu servir a carga."),
         (
-            "54 runs invalid (left out of every number and repeated); the worst of them: lag of 2 s",
-            "54 execuções inválidas (deixadas fora de todos os números e repetidas); a pior delas: lag of 2 s",
+            "54 runs invalid (left out of every number and repeated); the worst of them: lag 2 s",
+            "54 execuções inválidas (deixadas fora de todos os números e repetidas); a pior delas: lag 2 s",
         ),
     ],
 )
