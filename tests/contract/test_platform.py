@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from support import fake_knative
 from support.fake_cluster import FakeCluster, FakeServer
 from support.fake_platform import FakeConfig, FakePlatform
 from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
@@ -89,6 +90,26 @@ def kubernetes(request: pytest.FixtureRequest) -> Subject:
     )
 
 
+def knative(request: pytest.FixtureRequest) -> Subject:
+    """Against an API server in memory that has Knative, too."""
+    app = urlsplit(request.getfixturevalue("http_server"))
+    server = request.getfixturevalue("fake_server")
+    server.cluster.node_port = app.port
+    fake_knative.install(server.cluster)
+    request.addfinalizer(lambda: fake_knative.uninstall(server.cluster))
+    kubeconfig = server.write_kubeconfig(request.getfixturevalue("tmp_path") / "kubeconfig")
+    base = {
+        "platform": "knative", "context": "fake", "kubeconfig": str(kubeconfig),
+        "functions": {"app": {"image": "registry.testbed/hello:1"}}, "ready": {"http": "/health"},
+    }  # fmt: skip
+    return Subject(
+        registry.create("knative"),
+        lambda **keys: registry.config_model("knative").model_validate({**base, **keys}),
+        {"ready": {"http": "/nowhere", "timeout": "500ms"}},
+        {"headers": {"authorization": "Bearer {env.SUBJECT_SECRET}"}},
+    )
+
+
 def fake(request: pytest.FixtureRequest) -> Subject:
     return Subject(
         FakePlatform(),
@@ -110,7 +131,7 @@ def fake_server() -> Iterator[FakeServer]:
         }
 
 
-@pytest.fixture(params=[local, external, kubernetes, fake], ids=lambda subject: subject.__name__)
+@pytest.fixture(params=[local, external, kubernetes, knative, fake], ids=lambda subject: subject.__name__)
 def subject(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
     monkeypatch.setenv("SUBJECT_SECRET", SECRET)
     return request.param(request)
@@ -121,7 +142,7 @@ def never() -> None:
 
 
 def test_every_registered_platform_is_tested_here() -> None:
-    assert set(registry.PLATFORMS) <= {local.__name__, external.__name__, kubernetes.__name__}
+    assert set(registry.PLATFORMS) <= {one.__name__ for one in (local, external, kubernetes, knative)}
 
 
 def test_it_has_the_name_it_is_known_by(subject: Subject) -> None:
@@ -266,7 +287,7 @@ def test_description_is_json_and_tells_no_secret(subject: Subject, context: Depl
 
 
 @pytest.mark.parametrize(
-    "subject", [local, external, kubernetes], indirect=True, ids=["local", "external", "kubernetes"]
+    "subject", [local, external, kubernetes, knative], indirect=True, ids=lambda subject: subject.__name__
 )
 def test_errors_tell_no_secret(
     subject: Subject, context: DeployContext, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,13 @@ def install(cluster: FakeCluster) -> None:
     )
 
 
+def uninstall(cluster: FakeCluster) -> None:
+    """All of it is gone."""
+    cluster.drop("configmaps", "knative-serving", "config-autoscaler")
+    cluster.drop("services", "front", "envoy")
+    cluster.drop("namespaces", "", "front")
+
+
 def control(cluster: FakeCluster, namespace: str, thing: Json) -> None:
     """What Knative does about a new object, at once."""
     name = thing["metadata"]["name"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
+from towtank.platforms.base import Cancelled
 from towtank.platforms.kubernetes.client import ApiClient, ApiError
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.kubernetes.discovery import CONFIG_MAP, DEPLOYMENT, KNATIVE_REVISION
@@ -18,9 +21,16 @@ SETTINGS = ("config-autoscaler", "config-defaults", "config-network")
 class KnativeDeployment(KubernetesDeployment):
     """Functions and Services on Knative, and whatever else belongs to them."""
 
+    _facts: Mapping[str, Any] = MappingProxyType({})
+
+    def wait_ready(self, *, cancelled: Cancelled) -> None:
+        """As of any deployment in a cluster; then Knative's settings are written down, as they are for this run."""
+        super().wait_ready(cancelled=cancelled)
+        self._facts = facts(self._api, self._namespace)
+
     def describe(self) -> dict[str, Any]:
         """As of any deployment in a cluster, with the revisions and the settings that Knative had for them."""
-        return {**super().describe(), "knative": facts(self._api, self._namespace)}
+        return {**super().describe(), "knative": dict(self._facts)}
 
 
 class KnativePlatform(KubernetesPlatform):
