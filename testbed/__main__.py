@@ -1,4 +1,4 @@
-"""The command line: `python -m testbed up | down | status | restart | check | build | pack | pack-engine | push`."""
+"""The command line: `python -m testbed up`, `down`, `functions`, `push` and others; `--help` lists them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from testbed import binaries, closure, cluster, components, images, knative_parts, possible
+from testbed import binaries, closure, cluster, components, functions, images, knative_parts, possible
 from testbed.errors import NotPossibleError, TestbedError
 from testbed.settings import DEFAULT_LIMIT, INGRESS_LIMITS, REGISTRY, Folders, Options
 
@@ -47,13 +47,8 @@ def _run(given: argparse.Namespace, folders: Folders) -> int:
             return 0 if is_up else 1
         case "restart":
             cluster.restart(folders, given.node, given.component, print)
-        case "check":
-            possible.check(folders)
-        case "build":
-            possible.check(folders)
-            binaries.build(folders, print)
-            if given.knative:
-                knative_parts.build(folders, print)
+        case "check" | "build":
+            _build(given, folders)
         case "pack-engine":
             given.folder.mkdir(parents=True, exist_ok=True)
             print(_archived(closure.load_engine(given.engine, given.tag), folders, given.folder))
@@ -62,16 +57,48 @@ def _run(given: argparse.Namespace, folders: Folders) -> int:
             given.folder.mkdir(parents=True, exist_ok=True)
             for recipe in binaries.recipes(folders):
                 print(_archived(recipe, folders, given.folder))
+        case "functions":
+            print(_functions(given, folders))
         case "push":
             print(_pushed(given.what, given.tag, folders))
     return 0
 
 
-def _pushed(what: Path, tag: str, folders: Folders) -> str:
+def _build(given: argparse.Namespace, folders: Folders) -> None:
+    possible.check(folders)
+    if given.command == "build":
+        binaries.build(folders, print)
+        if given.knative:
+            knative_parts.build(folders, print)
+
+
+def _functions(given: argparse.Namespace, folders: Folders) -> str:
+    """Pack functions, archive or push them as asked; return a table of their sizes."""
+    if given.push:
+        _need_registry(folders)
+    rows = [("image", "compressed_bytes", "unpacked_bytes")]
+    for runtime in given.runtimes or functions.RUNTIMES:
+        functions.build(runtime)
+        recipe = functions.recipe(runtime, given.tag)
+        image = images.pack(recipe, folders.images)
+        rows.append((f"{REGISTRY}/{recipe.name}", str(image.compressed_bytes), str(image.unpacked_bytes)))
+        if given.push:
+            images.push(image, components.REGISTRY_ADDRESS)
+        if given.archives:
+            given.archives.mkdir(parents=True, exist_ok=True)
+            _archived(recipe, folders, given.archives)
+    return "\n".join("\t".join(row) for row in rows)
+
+
+def _need_registry(folders: Folders) -> None:
     if not cluster.status(folders)[0]:
         raise TestbedError(
             "the testbed is not up, so there is no registry to push to; `make testbed-up` first"
         )
+
+
+def _pushed(what: Path, tag: str, folders: Folders) -> str:
+    _need_registry(folders)
     if what.is_file():
         recipe = closure.load_engine(what, tag)
     else:
@@ -127,6 +154,13 @@ def _parser() -> argparse.ArgumentParser:
     engine.add_argument("engine", type=Path, help="such as target/release/towtank-engine")
     engine.add_argument("folder", type=Path)
     engine.add_argument("--tag", default="dev", help="of the image (default dev)")
+    function = commands.add_parser(
+        "functions", help="build and pack apps/functions; prints a table of image sizes, separated by tabs"
+    )
+    function.add_argument("runtimes", nargs="*", metavar="RUNTIME", help="such as go (default: all)")
+    function.add_argument("--tag", default="1", help="default 1")
+    function.add_argument("--push", action="store_true", help="push them to the testbed's registry")
+    function.add_argument("--archives", type=Path, metavar="FOLDER", help="write archives for other clusters")
     push = commands.add_parser(
         "push",
         help="pack a Python package with this interpreter (its arguments are those of `python -m`), or the load "

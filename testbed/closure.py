@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import sysconfig
@@ -30,15 +31,23 @@ LEFT_OUT = {
 }
 
 
-def libraries(program: Path) -> dict[str, Path]:
+def libraries(program: Path, beside: tuple[Path, ...] = ()) -> dict[str, Path]:
     """Path in the image → file, for everything that the dynamic linker loads for a program.
+
+    Parameters
+    ----------
+    program : Path
+        Or a library.
+    beside : tuple of Path
+        Folders of libraries that are loaded before it.
 
     Raises
     ------
     BuildError
         When a library is missing on this machine.
     """
-    said = run([find("ldd"), program], error=BuildError)
+    first = {"LD_LIBRARY_PATH": ":".join(map(str, beside))} if beside else {}
+    said = run([find("ldd"), program], environment={**os.environ, **first}, error=BuildError)
     if "not found" in said:
         raise BuildError(f"{program} cannot be packed: {said.strip()}")
     return {path: Path(path) for path in _LIBRARY.findall(said)}
@@ -65,6 +74,23 @@ def load_engine(engine: Path, version: str) -> Recipe:
     return Recipe(f"towtank-engine:{version}", files, ("/towtank-engine",))
 
 
+def below(folder: Path, place: str, leave_out: frozenset[str] = frozenset()) -> dict[str, Path]:
+    """Path in the image → file, for every file of a folder; the image has them below `place`.
+
+    Raises
+    ------
+    BuildError
+        When the folder is missing.
+    """
+    if not folder.is_dir():
+        raise BuildError(f"{folder} cannot be packed: there is no such folder")
+    return {
+        f"{place}/{inside}": source
+        for source in sorted(folder.rglob("*"))
+        if source.is_file() and not leave_out & set((inside := source.relative_to(folder)).parts)
+    }
+
+
 def python_application(name: str, folder: Path, command: tuple[str, ...]) -> Recipe:
     """Return an image of the running Python, its standard library and one folder of code.
 
@@ -89,13 +115,11 @@ def python_application(name: str, folder: Path, command: tuple[str, ...]) -> Rec
     files: dict[str, Path] = {str(interpreter): interpreter, **libraries(interpreter)}
     for source in standard.rglob("*"):
         inside = source.relative_to(standard)
-        if source.is_file() and not LEFT_OUT & set(inside.parts):
+        if source.is_file() and not LEFT_OUT & set(inside.parts) and source.suffix != ".a":
             files[str(standard / inside)] = source
             if source.suffix == ".so":
                 files |= libraries(source)
-    for source in folder.rglob("*"):
-        if source.is_file() and "__pycache__" not in source.parts:
-            files[f"/app/{folder.name}/{source.relative_to(folder)}"] = source
+    files |= below(folder, f"/app/{folder.name}", frozenset({"__pycache__"}))
     return Recipe(
         name, files, (str(interpreter), *command),
         environment={"PYTHONPATH": "/app", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHOME": str(sys.base_prefix)},

@@ -70,6 +70,18 @@ class Image:
         """Digest of the manifest."""
         return _digest(self.manifest)
 
+    @property
+    def compressed_bytes(self) -> int:
+        """Size of what is pulled: configuration and layers."""
+        manifest = json.loads(self.manifest)
+        return int(manifest["config"]["size"]) + sum(int(layer["size"]) for layer in manifest["layers"])
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Size of the layers once they are unpacked, as archives."""
+        # gzip's last four bytes are the size of what was compressed, modulo 4 GiB (RFC 1952, 2.3.1)
+        return sum(int.from_bytes(self.blob(layer)[-4:], "little") for layer in self.blobs()[1:])
+
     def blobs(self) -> list[str]:
         """Digests of the configuration and the layers."""
         manifest = json.loads(self.manifest)

@@ -42,6 +42,14 @@ build_java() {
   mvn --batch-mode --quiet package
 }
 
+# Not a function: Java's runtime with the modules that both functions in Java need, for their images; with a class-data archive, as a JDK has it.
+build_jre() {
+  need jlink "install a JDK (Debian: default-jdk-headless)"
+  rm -rf build/runtime
+  jlink --add-modules "$(paste -sd, modules.txt)" --strip-java-debug-attributes --no-header-files --no-man-pages --output build/runtime
+  build/runtime/bin/java -Xshare:dump >/dev/null
+}
+
 # is_current RUNTIME: nothing of it is newer than what was built, nor was it built by another tool
 is_current() {
   local mark="$1/build/.built"
@@ -57,14 +65,14 @@ made_with() {
     python) "${PYTHON:-python3}" -c 'import sys; print(sys.version, sys.executable)' ;;
     typescript) node --version ;;
     rust) rustc --version ;;
-    quarkus | springboot) java -version 2>&1 ;;
+    quarkus | springboot | jre) java -version 2>&1 ;;
   esac 2>/dev/null || true
 }
 
 cd "$HERE"
 [ $# -gt 0 ] || set -- "${KNOWN[@]}"
 for runtime in "$@"; do
-  [[ " ${KNOWN[*]} " == *" $runtime "* ]] || fail "there is no runtime $runtime; known are ${KNOWN[*]}"
+  [[ " ${KNOWN[*]} jre " == *" $runtime "* ]] || fail "there is no runtime $runtime; known are ${KNOWN[*]}"
   mkdir -p "$runtime/build"
   ( # one build of a runtime at a time, whoever asks for it
     flock 9

@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from support import functions
+from support.cli import towtank
 from towtank.design import forecast, load_plan
 from towtank.design.expected_cost import expected_costs
 from towtank.load import JobRequest, build_job, check_job, find_engine
@@ -225,6 +227,32 @@ def test_pictures_that_are_paid_for(tmp_path):
     # two runs of 6 s: a machine of 1,200 over four years that draws 25 W or more; 120 requests at 0.40 USD a million
     assert machine == pytest.approx(12 * (1200 / (1460 * 86_400) + 25 * 0.30 / 3.6e6))
     assert instances == pytest.approx(2 * 120 * 0.40e-6 * 0.92)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_one_function_in_six_languages(tmp_path):
+    """Run for real, from file to answer: each run has one cold start, which is its instance's first request."""
+    for runtime in functions.RUNTIMES.values():
+        functions.build(runtime)
+    found = run_whole("functions", tmp_path)
+    assert {name.split("-")[1] for name in found} == set(functions.RUNTIMES)
+    for name, rows in found.items():
+        answered = [row for row in rows if row["outcome"] == "answered"]
+        assert len(answered) > 30, name
+        assert {row["instance"] for row in answered} == {"app-0"}
+        assert [row["cold"] for row in answered].count(True) == 1, name
+
+
+def run_whole(name, folder):
+    """Carry an example out with `towtank run`; return the requests of each run."""
+    done = towtank(
+        "run", EXAMPLES / name, "--profile", "smoke", "--results", folder / name, "--plain", "--no-report",
+        "--set", "max_invalid_repeats=0", timeout=600,
+    )  # fmt: skip
+    assert done.returncode in (0, 6), done.stderr  # 6: on a busy machine runs may be invalid, and it says so
+    paths = (folder / name / "runs").glob("*/requests.parquet")
+    return {path.parent.name: pq.read_table(path).to_pylist() for path in paths}
 
 
 def traced(path, run_id, share):

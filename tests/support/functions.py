@@ -129,9 +129,7 @@ def serving(name: str, environment: dict[str, str] | None = None) -> Iterator[Se
     """Start an instance, wait until it is ready; end it."""
     runtime = RUNTIMES[name]
     build(runtime)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     variables = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
     process = subprocess.Popen(
         runtime.command, cwd=HERE / name, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -139,7 +137,7 @@ def serving(name: str, environment: dict[str, str] | None = None) -> Iterator[Se
     )  # fmt: skip
     served = Served(runtime, process, port)
     try:
-        _wait_ready(served)
+        wait_ready(served)
         yield served
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -148,7 +146,15 @@ def serving(name: str, environment: dict[str, str] | None = None) -> Iterator[Se
         process.stdout.close()
 
 
-def _wait_ready(served: Served, within_s: float = 60) -> None:
+def free_port() -> int:
+    """Return a port of loopback at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_ready(served: Served, within_s: float = 60) -> None:
+    """Wait until an instance says that it is ready."""
     until = time.monotonic() + within_s
     while True:
         with contextlib.suppress(OSError):
