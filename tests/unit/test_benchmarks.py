@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -194,3 +195,28 @@ def test_missed_limits_are_not_hidden():
 def test_every_peer_says_its_settings_and_every_scenario_its_title():
     assert all(len(peer.settings) > 5 for peer in PEERS.values())
     assert all(scenario.TITLE for scenario in SCENARIOS.values())
+
+
+def test_what_a_proxy_adds_is_against_the_turn_without_one_of_the_same_round(monkeypatch):
+    ingress = SCENARIOS["ingress"]
+    setting = measure.Setting(load_core=1, server_core=0, rounds=2, seconds=2, fast=True)
+    turns = iter(
+        [(100, 200), (140, 300), (300, 900), (330, 950)]
+    )  # p50 and p99: direct, proxy, direct, proxy
+    monkeypatch.setattr(
+        ingress.open_load, "towtank", lambda *_: dict(zip(("p50_us", "p99_us"), next(turns), strict=True))
+    )
+    proxy = ingress.proxies.Proxy("http://127.0.0.1:1/", ())
+    monkeypatch.setitem(ingress.PROXIES, "nginx", lambda *_: contextlib.nullcontext(proxy))
+    latency = ingress._latencies(["nginx"], "http://127.0.0.1:2/", "127.0.0.1:2", 1, setting)
+    assert latency["nginx"]["added_p50_us"] == {"median": 35, "min": 30, "max": 40}
+    assert latency["nginx"]["added_p99_us"] == {"median": 75, "min": 50, "max": 100}
+    result = {
+        "seconds": 1, "connections": 64, "rate_per_s": 1000, "versions": {"nginx": "1.22.1"}, "rounds_kept": 2,
+        "rounds_run": 2, "us_per_request": {"nginx": [15.0]}, "requests_per_s": {"nginx": 60_000}, "ratios": {},
+        "latency": latency,
+    }  # fmt: skip
+    page = ingress.show(result)
+    assert "| no proxy | 200 | 550 |  |  |" in page
+    assert "| nginx | 235 | 625 | 35 (30 – 40) | 75 (50 – 100) |" in page
+    assert "| nginx | 1.22.1 |" in page

@@ -165,8 +165,9 @@ impl ProxyHttp for Proxy {
         _: &mut Session,
         _: &HttpPeer,
         passage: &mut Passage,
-        error: Box<Error>,
+        mut error: Box<Error>,
     ) -> Box<Error> {
+        error.set_retry(false);
         passage.made = Some(Made::Refused);
         if let Some(task) =
             passage.slot.as_ref().and_then(|slot| slot.refused(error.etype().as_str().to_owned()))
