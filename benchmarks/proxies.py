@@ -42,7 +42,7 @@ http {{
 HAPROXY = """
 global
   nbthread 1
-  maxconn 20000
+  maxconn 2000
 defaults
   mode http
   http-reuse always

@@ -220,3 +220,6 @@ def test_what_a_proxy_adds_is_against_the_turn_without_one_of_the_same_round(mon
     assert "| no proxy | 200 | 550 |  |  |" in page
     assert "| nginx | 235 | 625 | 35 (30 – 40) | 75 (50 – 100) |" in page
     assert "| nginx | 1.22.1 |" in page
+    monkeypatch.setattr(ingress.open_load, "towtank", lambda *_: {"p50_us": 90, "p99_us": 5_000})
+    latency = ingress._latencies(["nginx"], "http://127.0.0.1:2/", "127.0.0.1:2", 1, setting)
+    assert "was not measured" in ingress.show({**result, "latency": latency})
