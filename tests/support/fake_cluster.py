@@ -70,6 +70,12 @@ def listening_port() -> Iterator[int]:
         thread.join(1)
 
 
+SPEC_FIELDS = {
+    "Service": {"type", "ports", "selector", "clusterIP", "externalTrafficPolicy", "sessionAffinity"}
+}
+"""What the server knows in the `spec` of a kind; of others it takes everything."""
+
+
 class Refusal(Exception):  # noqa: N818
     """What the server answers instead."""
 
@@ -400,11 +406,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refusal(409, "AlreadyExists", f'{plural} "{name}" already exists')
         if f"{thing['kind']}/{name}" in cluster.refuses:
             raise cluster.refuses[f"{thing['kind']}/{name}"]
+        self._check_fields(thing)
         if self.query.get("dryRun"):
             return self._send(thing, 201)
         kept = cluster.put(plural, namespace, thing)
         cluster.control(plural, namespace, kept)
         return self._send(cluster.store[plural, namespace, name], 201)
+
+    def _check_fields(self, thing: Json) -> None:
+        """Like the server: a field that nobody knows is dropped, and only who asked to be strict is told."""
+        spec = thing.get("spec") or {}
+        for key in set(spec) - SPEC_FIELDS.get(thing["kind"], set(spec)):
+            del spec[key]
+            if self.query.get("fieldValidation") == "Strict":
+                kind, version = thing["kind"], thing["apiVersion"].rpartition("/")[2]
+                said = f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: '
+                raise Refusal(400, "BadRequest", f'{said}unknown field "spec.{key}"')
 
     def _chosen(self, thing: Json) -> bool:
         for part in filter(None, self.query.get("labelSelector", "").split(",")):

@@ -11,6 +11,7 @@ from towtank.load.workers.outlook import room_of
 from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.connection import Connection, connect
+from towtank.platforms.kubernetes.creating import check_namespace
 from towtank.platforms.kubernetes.discovery import METRICS_API
 from towtank.telemetry.kubelet import kubelet_problems
 
@@ -42,6 +43,7 @@ def check_cluster(context: str, kubeconfig: str | None = None, namespace: str | 
             _metrics(connection.api),
             _kubelets(connection),
             _workers(connection),
+            *_namespace(connection.api, namespace),
             *_rights(connection.api, namespace),
         ]
     finally:
@@ -127,6 +129,19 @@ def _workers(connection: Connection) -> Finding:
     state: State = "ok" if sum(room.values()) else "limited"
     means = "workers of one thread that `generator: {where: cluster}` could have now, deployments not counted"
     return Finding("workers", state, what, f"{sum(room.values())} ({shown})", means)
+
+
+def _namespace(api: ApiClient, namespace: str | None) -> Iterator[Finding]:
+    """What speaks against deployments in a given namespace; rights are granted for one that is not there, too."""
+    if namespace is None:
+        return
+    what = f"namespace {namespace}"
+    try:
+        check_namespace(api, namespace, token="")
+    except PlatformError as error:
+        yield Finding("namespace", "missing", what, error.message, error.hint or "")
+    else:
+        yield Finding("namespace", "ok", what, "there, and not in use", "deployments can go into it")
 
 
 def _rights(api: ApiClient, namespace: str | None) -> Iterator[Finding]:

@@ -141,12 +141,14 @@ class NamedFiles:
         found: dict[str, str] = {}
         if not hasattr(model, "file_sections") or not hasattr(model, "file_problems"):
             return found
-        before = len(self.context.problems)
+        before, is_whole = len(self.context.problems), True
         for keys in model.file_sections():
             name = _at(node, keys)
             if isinstance(name, Scalar):
-                found |= self._look_at_all(name, (*path, *keys))
-        if is_exact and len(self.context.problems) == before:
+                looked = self._look_at_all(name, (*path, *keys))
+                is_whole &= bool(looked)  # what is wrong may have been said for another treatment already
+                found |= looked
+        if is_exact and is_whole and len(self.context.problems) == before:
             for keys, words in model.file_problems(self.library.root):
                 spot = _at(node, keys)
                 place = spot.place if spot is not None else self.context.holder(path)

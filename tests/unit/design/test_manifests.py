@@ -87,3 +87,8 @@ def test_everything_in_a_chart_or_kustomize_folder_counts(tmp_path):
 def test_what_is_wrong_has_its_place(tmp_path, lines, manifest, words):
     found = problems(tmp_path, *lines, shop_yaml=manifest)
     assert any(words in one for one in found), found
+
+
+def test_a_file_that_is_not_there_is_said_once_whatever_number_of_treatments_has_it(tmp_path):
+    (found,) = problems(tmp_path, "manifests: [nowhere.yaml]", SET)
+    assert "9:17: deployments.shop.manifests[0]: there is no file 'nowhere.yaml'" in found

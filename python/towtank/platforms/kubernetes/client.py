@@ -229,9 +229,13 @@ class ApiClient:
     # --- what is asked once ----------------------------------------------------------------------------------
 
     def create(self, path: str, body: Json, *, dry_run: bool = False) -> Json:
-        """Create an object; one that exists already is an error."""
-        params = {"dryRun": "All"} if dry_run else {}
-        return self._json("POST", path, params={**params, "fieldManager": "towtank"}, body=body)
+        """Create an object; one that exists already, or has a field that its kind has not, is an error.
+
+        Without being asked to be strict the server drops fields that it does not know: a patch with a typing error
+        would change nothing.
+        """
+        params = {"fieldManager": "towtank", "fieldValidation": "Strict"}
+        return self._json("POST", path, params={**params, "dryRun": "All"} if dry_run else params, body=body)
 
     def replace(self, path: str, body: Json) -> Json:
         """Write an object back as it was read and changed."""
@@ -326,7 +330,7 @@ class ApiClient:
         except ValueError:
             status = {}
         status = status if isinstance(status, dict) else {}
-        said = str(status.get("message") or answer.text[:300] or answer.reason_phrase)
+        said = str(status.get("message") or answer.text[:300].strip() or answer.reason_phrase)
         code, reason = answer.status_code, str(status.get("reason") or answer.reason_phrase)
         hint = None
         if code == 401:

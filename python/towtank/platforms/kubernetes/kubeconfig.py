@@ -74,9 +74,11 @@ def _read(path: Path) -> KubeConfig:
     except (
         ConfigError, OSError, yaml.YAMLError, msgspec.ValidationError, KeyError, TypeError, ValueError, AttributeError
     ) as error:  # fmt: skip
-        words = " ".join(str(error).split())[:300]
+        words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        if isinstance(error, AttributeError):  # of a text, a number or nothing, where keys are looked up
+            words = "it is empty, or a part of it is no mapping"
         raise PlatformError(
-            f"{path} cannot be read as a kubeconfig: {type(error).__name__}: {words}",
+            f"{path} cannot be read as a kubeconfig: {words}",
             hint="`kubectl --kubeconfig FILE config view` shows what it holds",
         ) from error
 

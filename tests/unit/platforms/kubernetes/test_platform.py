@@ -154,6 +154,17 @@ def test_bad_input_is_found_before_anything_is_created(
     assert [line for line in writes if not any(word in line for word in harmless)] == []
 
 
+def test_a_field_that_nobody_knows_is_said(cluster: FakeCluster, make: Make, context: DeployContext) -> None:
+    """A server that is not asked to be strict drops it: the treatments of a factor would be the same."""
+    words = 'app.yaml:[0-9]+: Service/app was refused: .*unknown field "spec.sesionAffinity"'
+    config = make(patches=[patched(spec={"sesionAffinity": "ClientIP"})])
+    (problem,) = PLATFORM.check(config, context.root)
+    assert re.search(words, problem), problem
+    with pytest.raises(PlatformError, match=words):
+        PLATFORM.deploy(config, context)
+    assert left(cluster) == set()
+
+
 def test_missing_rights_are_named_before_anything_is_created(
     cluster: FakeCluster, make: Make, context: DeployContext
 ) -> None:

@@ -53,7 +53,11 @@ def test_doctor_says_what_a_cluster_is_and_which_rights_are_missing(
     lacking = [one for one in doctor(*where) if one["name"] == "right"]
     assert [one["state"] for one in lacking] == ["missing"]
     assert lacking[0]["found"].startswith("create namespaces in the whole cluster")
+    cluster.put("namespaces", "", {"kind": "Namespace", "metadata": {"name": "mine"}})
     assert all(one["state"] == "ok" for one in doctor(*where, "--namespace", "mine"))
+    (gone,) = [one for one in doctor(*where, "--namespace", "yours") if one["state"] != "ok"]
+    assert (gone["name"], gone["state"]) == ("namespace", "missing")
+    assert "there is no namespace 'yours'" in gone["found"]
 
 
 def test_logs_are_refused_before_anything_is_created_where_they_may_not_be_read(

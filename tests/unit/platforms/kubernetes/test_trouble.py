@@ -231,6 +231,14 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "s
 """
 
 
+@pytest.mark.parametrize("content", ["", "hello world\n", "contexts: [5]\n"])
+def test_a_kubeconfig_that_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "kubeconfig").write_text(content)
+    with pytest.raises(PlatformError, match=r"kubeconfig cannot be read as a kubeconfig: ") as caught:
+        find_context("fake", str(tmp_path / "kubeconfig"))
+    assert "object has no attribute" not in caught.value.message, caught.value.message
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_program_gives_another_token_when_the_first_has_expired(
     server: FakeServer, user: Callable[..., ApiClient], tmp_path: Path, version: str
