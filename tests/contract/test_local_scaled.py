@@ -170,8 +170,9 @@ def test_faults_hit_instances_that_are_there_and_the_autoscaler_mends(deploy: De
 
 def test_settled_means_back_at_the_start(deploy: Deploy) -> None:
     deployment = deploy(scaling={"kpa": {**FAST, "initial_scale": 0}})
-    assert deployment.unsettled(cpu_below=None, replicas=True) == ""
+    assert deployment.unsettled(cpu_below=None, replicas=True) == deployment.above_zero() == ""
     get(deployment)
+    assert deployment.above_zero() == "app has 1 instance"
     assert "at the start there were 0" in deployment.unsettled(cpu_below=None, replicas=True)
     assert deployment.unsettled(cpu_below=0.1, replicas=False) == ""
 
@@ -209,6 +210,10 @@ def test_overload_is_answered_by_the_ingress_and_told(deploy: Deploy) -> None:
     (finding,) = [event for event in source.events() if event.kind.startswith("ingress_answered")]
     assert finding.message.startswith("the ingress, not an instance, answered 4 requests with 429")
     assert "advice" in finding.detail
+
+
+def test_what_is_not_scaled_is_never_at_zero(deploy: Deploy) -> None:
+    assert "this deployment has none" in deploy().above_zero()
 
 
 def test_it_says_what_it_emulates(deploy: Deploy) -> None:

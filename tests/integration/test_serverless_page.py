@@ -6,6 +6,10 @@ import re
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
+import pytest
+
+from support.cli import towtank
 from towtank.design import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,3 +30,23 @@ def test_the_page_is_a_plan(tmp_path):
     plan = load_plan(write_example(tmp_path))
     kinds = [t.spec.deployment.resolved()["app"].scaling.kind for t in plan.treatments]
     assert kinds == ["kpa", "openwhisk", "fixed"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_example_runs_and_its_report_says_emulation(tmp_path):
+    path = write_example(tmp_path)
+    done = towtank("run", path, "--profile", "smoke", "--set", "max_invalid_repeats=0", timeout=360)
+    assert done.returncode in (0, 6), (
+        done.stderr
+    )  # 6: something else kept this machine busy, which is no fault of it
+    runs = sorted((tmp_path / "results" / "from-zero" / "runs").glob("*"))
+    assert len(runs) == 6
+    for run in runs:
+        rows = [r for r in pq.read_table(run / "requests.parquet").to_pylist() if r["status"] == 200]
+        cold = sum(row["cold"] for row in rows)
+        assert (cold > 0) == ("-fixed-" not in run.name), run.name
+        assert len({row["instance"] for row in rows}) >= 2, run.name
+    text = (tmp_path / "results" / "from-zero" / "report" / "report.html").read_text("utf-8")
+    assert "The platform is an emulation: Knative (KPA), OpenWhisk" in text
+    assert "an emulation of OpenWhisk, with processes of one machine as its instances" in text

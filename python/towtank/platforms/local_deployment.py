@@ -290,6 +290,12 @@ class LocalDeployment:
         found = [one.unsettled() for one in self._scaled.values()] if replicas else []
         return "; ".join(words for words in found if words)
 
+    def above_zero(self) -> str:
+        """Which scaled components still have instances; see `base.ScalesToZero`."""
+        if not self._scaled:
+            return "`replicas: zero` is for components with `scaling`; this deployment has none"
+        return "; ".join(words for one in self._scaled.values() if (words := one.above_zero()))
+
     @property
     def guard_pid(self) -> int | None:
         """One of Towtank's own processes, for telling its load from the system's."""

@@ -198,6 +198,11 @@ class ScaledComponent:
         """What keeps it from where it began; empty when nothing does."""
         return self._controller.unsettled()
 
+    def above_zero(self) -> str:
+        """How many instances there are, in words; empty when there is none."""
+        count = len(self._controller.lives)
+        return f"{self.name} has {count} {'instance' if count == 1 else 'instances'}" if count else ""
+
     def describe(self) -> dict[str, Any]:
         """Facts for run.json."""
         scaling = _scaling(self._entrance.component)
