@@ -41,6 +41,8 @@ class ScalingSource:
         self._journal: Journal | None = None
         self._events: list[Event] = []
         self._steps = self._numbers = 0
+        self._first: list[Sample] = []
+        self._was_read = False
         self._made: Counter[str] = Counter()
         self._answered: Counter[str] = Counter()
 
@@ -58,6 +60,7 @@ class ScalingSource:
             return
         earlier = self._journal.steps_after(0)
         self._steps, self._numbers = len(earlier), len(self._journal.numbers_after(0))
+        self._first, self._was_read = self._counts(self._journal, context.clock.now_us()), False
         gone = {step.instance for step in earlier if step.name == "gone"}
         self._events += [self._event(step) for step in earlier if step.instance and step.instance not in gone]
 
@@ -66,6 +69,10 @@ class ScalingSource:
         journal = self._journal
         if journal is None:
             return []
+        self._was_read = True
+        return self._counts(journal, t_us)
+
+    def _counts(self, journal: Journal, t_us: int) -> list[Sample]:
         return [
             Sample(t_us, self.name, component, metric, float(value))
             for component, values in journal.counts_now().items()
@@ -121,7 +128,8 @@ class ScalingSource:
         """Tell what has its own instants, and say what the ingress itself had to answer."""
         if self._journal is None:
             return ()
-        held_back = self._noted(self._journal)
+        # What there was at the beginning holds until the first reading, which may come after the first request.
+        held_back = [*(self._first if self._was_read else ()), *self._noted(self._journal)]
         self._events += self._told(self._journal)
         self._journal = None
         for reason, count in self._made.items():

@@ -63,6 +63,16 @@ def test_counts_are_read_live_and_what_has_its_own_time_comes_at_the_end():
     assert list(source.close()) == []
 
 
+def test_what_there_was_at_the_beginning_is_known():
+    """The first reading is up to an interval late, and the load may have begun."""
+    journal = Journal()
+    journal.counts(0, "app", {"replicas_ready": 2})
+    source = started(journal)
+    list(source.sample(10**12))
+    (first,) = {s.t_us for s in source.close()}
+    assert first < 10**12
+
+
 def test_a_decision_that_changes_the_number_is_an_event():
     journal = Journal()
     source = started(journal)
