@@ -26,6 +26,9 @@ LEFT_OUT = (
     "report/paper/folder", "report/csv_tables.py", "analysis/planning.py",
 )  # fmt: skip
 """Files for other tools, this machinery, what translates itself, and what only `towtank plan` prints."""
+ENGINE_ADVICE = ROOT / "engine" / "src" / "drive" / "findings.rs"
+"""What the load engine advises is said in reports; what it reports is quoted there."""
+_RUST_TEXT = re.compile(r'pub const \w+: &str =\s*"([^"]+)";')
 WORDS = re.compile(r"[A-Za-z]{2,}[,;:.]? |[ ,;(][A-Za-z]{2,}")
 _CODE = re.compile(r"datum\.|<|sans-serif|^[a-z_]+( [a-z_]+)*=|:[NQ]$|^bold |https\?")
 _LABELS = frozenset({
@@ -71,6 +74,8 @@ def messages() -> dict[str, list[str]]:
     for path in sorted(PACKAGE.glob("report/html/*.j2")):
         for message in _IN_PAGES.findall(path.read_text("utf-8")):
             found.setdefault(message, []).append(path.relative_to(PACKAGE).as_posix())
+    for message in _RUST_TEXT.findall(ENGINE_ADVICE.read_text("utf-8")):
+        found.setdefault(message, []).append("engine")
     for word in WORDS_OF_OURS:
         found.setdefault(word, ["words"])
     return found

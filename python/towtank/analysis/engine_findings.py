@@ -24,8 +24,10 @@ class EngineFinding:
     source: str = "engine"
 
 
+ENGINE = "engine"
+"""Source of what the load engine says: messages of another program, which are quoted."""
 _SAYS = {
-    "engine": "The load engine reported in",
+    ENGINE: "The load engine reported in",
     "driver": "Of the load that another tool made in",
     "import": "Of what was imported as",
 }
@@ -88,12 +90,17 @@ def reported(said: Mapping[str, Sequence[EngineFinding]]) -> Iterator[Finding]:
             grouped["" if item.source in _SAYS else item.source, item.name].append((run_id, item))
     for (telemetry, name), cases in grouped.items():
         first = cases[0][1]
-        severity = ENGINE_SEVERITY.get(name, "warning" if first.source == "engine" else "info")
-        says = f"The telemetry source {telemetry} reported in" if telemetry else _SAYS[first.source]
+        severity = ENGINE_SEVERITY.get(name, "warning" if first.source == ENGINE else "info")
+        quoted, runs = first.message or name.replace("_", " "), runs_in_words(len(cases))
+        if first.source == ENGINE:
+            told = f"The load engine reported in {runs}: “{quoted}”."
+        else:
+            says = f"The telemetry source {telemetry} reported in" if telemetry else _SAYS[first.source]
+            told = f"{says} {runs}: {quoted}"
         yield Finding(
             name,
             "warning" if telemetry else severity,
-            f"{says} {runs_in_words(len(cases))}: {first.message or name.replace('_', ' ')}",
+            told,
             first.advice or "See the events of the run.",
             tuple(run_id for run_id, _ in cases),
         )

@@ -30,7 +30,7 @@ def test_events_with_advice_are_findings_of_their_source():
     assert set(found) == {
         "The telemetry source prometheus reported in 2 runs: cpu gave nothing",
         "The telemetry source netdata reported in 2 runs: net gave nothing",
-        "The load engine reported in 2 runs: it was late",
+        "The load engine reported in 2 runs: “it was late”.",
     }
     for finding in found.values():
         assert finding.severity == "warning"

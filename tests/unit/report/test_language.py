@@ -141,6 +141,14 @@ def test_a_portuguese_report_has_no_english_sentence(english):
             "P95 latency of a · linear is below that of b · linear in 2 of 3 blocks",
             "Latência p95 de a · linear está abaixo da de b · linear em 2 de 3 blocos",
         ),
+        (
+            "The load engine reported in 2 runs: “1 % of the requests were late”.",
+            "O motor de carga comunicou em 2 execuções: “1 % of the requests were late”.",
+        ),
+        (
+            "build with --release; times of a debug build are not measurements",
+            "compile com --release; tempos de uma compilação de depuração não são medições",
+        ),
         ("It could not serve the load.", "Não conseguiu servir a carga."),
         (
             "54 runs invalid (left out of every number and repeated); the worst of them: lag 2 s",
