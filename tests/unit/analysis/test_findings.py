@@ -134,7 +134,7 @@ def test_engine_findings_are_read_from_events_and_grouped():
     assert got["in_flight_bound_reached"].message == "The load engine reported in 2 runs: “200 in flight”."
     assert got["in_flight_bound_reached"].advice == "raise it"
     assert got["in_flight_bound_reached"].runs == ("b01-one-a1", "b02-one-a1")
-    assert got["late"].message.endswith("late")
+    assert got["late"].message.endswith("“late”.")
 
 
 def test_lag():
