@@ -18,6 +18,7 @@ SHIPPED = sorted(
     [
         *ROOT.glob("studies/*/experiment.yaml"),
         *ROOT.glob("studies/examples/*/experiment.yaml"),
+        *(ROOT / "studies" / "hpa-targets" / f"{name}.yaml" for name in ("calibration", "elasticity")),
         *ROOT.glob("tests/data/experiments/*/experiment.yaml"),
     ]
 )
