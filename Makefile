@@ -104,7 +104,7 @@ test-slow: setup peers ## what is too slow for `make test` (≤ 20 min)
 test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 70 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
 	[ -n "$${TOWTANK_CONTEXT:-}" ] || $(MAKE) --no-print-directory testbed-build KNATIVE=1
-	tools/system-packages.sh images
+	tools/system-packages.sh images functions java
 	tools/peers.sh helm kustomize toxiproxy-server
 	tools/setup.sh static-engine
 	timeout 1500 $(PYTEST) $(BESIDE_CLUSTER) tests/cluster -m "cluster and not alone and not knative"
