@@ -104,6 +104,21 @@ def test_from_zero_a_request_waits_for_an_instance(deploy: Deploy) -> None:
     assert get(deployment).headers["x-towtank-cold"] == "false"
 
 
+def test_processes_are_followed_as_they_come_and_go(deploy: Deploy) -> None:
+    deployment = deploy(scaling={"kpa": {**FAST, "initial_scale": 0}})
+    (ingress,) = deployment.targets["app"].instances
+    source = ProcessSource()
+    source.start(ObserveContext(RunClock(time.monotonic_ns()), 1.0, (ingress,), deployment=deployment))
+    assert get(deployment).status_code == 200
+    list(source.sample(1))  # rates need two readings
+    assert {sample.instance for sample in source.sample(2)} == {"app", "app-0"}
+    deployment.kill_instance("app-0", grace_s=0)
+    until(lambda: running(deployment) == ["app-1"], "nobody took its place")
+    list(source.sample(3))
+    assert {sample.instance for sample in source.sample(4)} == {"app", "app-1"}
+    assert "vanished" not in {event.kind for event in source.events()}
+
+
 @pytest.mark.slow
 def test_up_under_load_and_back_to_zero(deploy: Deploy) -> None:
     """One deployment through its whole life; telemetry looks on."""

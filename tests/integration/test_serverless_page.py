@@ -32,6 +32,22 @@ def test_the_page_is_a_plan(tmp_path):
     assert kinds == ["kpa", "openwhisk", "fixed"]
 
 
+def test_factors_set_any_field_of_it(tmp_path):
+    path = write_example(tmp_path)
+    text = path.read_text("utf-8").replace("deployment: [knative, openwhisk, fixed]", "target: [2, 5]")
+    scaling = 'kpa: {target: "${{ target }}"}'
+    deployments = f"""deployments:
+  app: {{platform: local, command: "python service.py", scaling: {{{scaling}}}}}
+workloads:"""
+    text = re.sub(r"deployments:\n.*?workloads:", lambda _: deployments, text, flags=re.DOTALL)
+    path.write_text(text.replace("baseline: fixed", "baseline: 2"), "utf-8")
+    plan = load_plan(path)
+    targets = {
+        t.levels["target"]: t.spec.deployment.resolved()["app"].scaling.kpa.target for t in plan.treatments
+    }
+    assert targets == {2: 2.0, 5: 5.0}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_example_runs_and_its_report_says_emulation(tmp_path):
