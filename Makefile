@@ -94,7 +94,7 @@ test-kill: setup ## kill -9 of everything at random moments, disk full, starved 
 	timeout 600 $(PYTEST) $(BESIDE) tests/kill -m "kill and not alone"
 	timeout 300 $(PYTEST) tests/kill -m "kill and alone"
 
-test-slow: setup peers ## what is too slow for `make test` (≤ 20 min)
+test-slow: setup ingress peers ## what is too slow for `make test` (≤ 20 min)
 	tools/system-packages.sh test functions java
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	PYTHON=$(CURDIR)/$(PY) apps/functions/build.sh

@@ -26,7 +26,7 @@ from towtank.platforms.local_config import LocalConfig
 from towtank.telemetry.base import Event, ObserveContext, Sample
 from towtank.telemetry.scaling import ScalingSource
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]  # one life for all; others would slow its instances down
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 TOKEN = f"tt-scaling-{os.getpid()}"
 MOST, PENDING = 3, 4

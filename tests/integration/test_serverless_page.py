@@ -49,6 +49,7 @@ workloads:"""
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_the_example_runs_and_its_report_says_emulation(tmp_path):
     path = write_example(tmp_path)
