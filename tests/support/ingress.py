@@ -53,12 +53,17 @@ class InstanceProcess:
 
     def seen(self) -> tuple[int, int]:
         """Requests that it got, and most at once."""
-        requests, most, _ = ask(self.port, "/seen").body.split()
-        return int(requests), int(most)
+        seen = self.all_seen()
+        return seen["requests"], seen["most"]
+
+    def all_seen(self) -> dict[str, int]:
+        """All that it counts."""
+        found: dict[str, int] = json.loads(ask(self.port, "/seen").body)
+        return found
 
     def busy_with(self, count: int) -> None:
         """Wait until it serves so many requests at once."""
-        eventually(lambda: int(ask(self.port, "/seen").body.split()[2]) == count)
+        eventually(lambda: self.all_seen()["now"] == count)
 
 
 @contextlib.contextmanager
@@ -83,6 +88,13 @@ def free_port() -> int:
     """A port that nobody has now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def finish(client: socket.socket) -> bytes:
+    """Send the rest of a request that was begun; its whole answer."""
+    with client:
+        client.sendall(b"whole")
+        return receive(client, b"the whole")
 
 
 def receive(client: socket.socket, end: bytes) -> bytes:
@@ -206,6 +218,12 @@ class Ingress:
             connections.append(self.connect())
             connections[-1].sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         return connections
+
+    def begin(self) -> socket.socket:
+        """A request that is under way until `finish`: half of its body is missing."""
+        client = self.connect()
+        client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nthe ")
+        return client
 
     def peak_bytes(self) -> int:
         """Most that was resident of it."""

@@ -7,15 +7,13 @@ tenth of a second.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
-import time
 from urllib.parse import parse_qsl, urlsplit
 
-BORN = time.monotonic()
-READY_AFTER_S = float(os.environ.get("READY_AFTER_S", "0"))
-seen = {"requests": 0, "now": 0, "most": 0}
+seen = {"requests": 0, "now": 0, "most": 0, "probes": 0, "ready": int(os.environ.get("READY", "1"))}
 
 
 async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -36,10 +34,15 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
     path, query = urlsplit(target).path, dict(parse_qsl(urlsplit(target).query))
     if path == "/health":
-        reply(writer, 200 if time.monotonic() - BORN >= READY_AFTER_S else 503, b"")
+        seen["probes"] += 1
+        reply(writer, 200 if seen["ready"] else 503, b"")
+        return True
+    if path == "/get-ready":
+        seen["ready"] = 1
+        reply(writer, 200, b"")
         return True
     if path == "/seen":
-        reply(writer, 200, f"{seen['requests']} {seen['most']} {seen['now']}".encode())
+        reply(writer, 200, json.dumps(seen).encode())
         return True
     seen["requests"] += 1
     seen["now"] += 1
