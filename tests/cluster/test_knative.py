@@ -84,7 +84,7 @@ def test_the_ingress_is_ready_only_when_it_was_probed_and_says_where_it_is(funct
     (place,) = ingress["status"]["publicLoadBalancer"]["ingress"]
     assert place == {"domainInternal": "envoy.projectcontour.svc.cluster.local"}
     probed = httpx.get(
-        "http://198.19.0.80/healthz",
+        f"{knative.INGRESS}/healthz",
         headers={"host": functions.host("split"), "K-Network-Probe": "probe", "K-Network-Hash": "override"},
         timeout=10, trust_env=False,
     )  # fmt: skip
@@ -100,7 +100,7 @@ def test_traffic_is_split_as_asked_and_a_tag_leads_to_one_revision(functions):
     functions.apply("split", {"metadata": {"name": "split-two", "annotations": STAYS}}, traffic=traffic)
     functions.wait_ready("split")
     with httpx.Client(
-        base_url="http://198.19.0.80", headers={"host": functions.host("split")}, timeout=30, trust_env=False
+        base_url=knative.INGRESS, headers={"host": functions.host("split")}, timeout=30, trust_env=False
     ) as client:
         heard = Counter(revision_of(client.get("/")) for _ in range(ASKED))
     assert set(heard) == {"split-one", "split-two"}

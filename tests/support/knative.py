@@ -12,7 +12,8 @@ from testbed.settings import FUNCTION_DOMAIN, INGRESS_SERVICE
 
 from support.cluster import Cluster, eventually
 
-COUNTERS = f"http://{INGRESS_SERVICE}:8002/stats/prometheus"
+INGRESS = f"http://{INGRESS_SERVICE}"
+COUNTERS = f"{INGRESS}:8002/stats/prometheus"
 READY_WITHIN_S = 120
 SHORT = {"timeoutSeconds": 30}
 """Pods may take as long to end as a request to be answered, and a namespace half of that to see that they have."""
@@ -96,7 +97,7 @@ class Functions:
     def ask(self, name: str, path: str = "/", **headers: str) -> httpx.Response:
         """One request at the ingress, on a connection of its own."""
         return httpx.get(
-            f"http://{INGRESS_SERVICE}{path}",
+            f"{INGRESS}{path}",
             headers={"host": self.host(name), **headers},
             timeout=60,
             trust_env=False,
