@@ -142,7 +142,8 @@ lint-rust:
 	tools/system-packages.sh ingress
 	cargo fmt --all --check
 	cargo fmt --manifest-path apps/functions/rust/Cargo.toml --check
-	cargo clippy --profile checks --all-targets --quiet -- -D warnings
+	cargo clippy --profile checks --all-targets --quiet -p towtank-engine -- -D warnings
+	cargo clippy --profile checks --all-targets --quiet -p towtank-ingress -- -D warnings
 
 fmt: setup ## write code the way lint wants it
 	$(VENV)/bin/ruff check --fix-only --quiet .
