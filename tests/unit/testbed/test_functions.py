@@ -46,3 +46,13 @@ def test_pushing_without_a_testbed_is_refused_before_anything_is_built(monkeypat
     monkeypatch.setattr(functions, "build", lambda runtime: pytest.fail(f"{runtime} was built"))
     assert main(["functions", "go", "--push"]) == 1
     assert "the testbed is not up" in capsys.readouterr().err
+
+
+def test_the_dockerfile_has_a_target_for_each_and_copies_what_exists():
+    lines = (functions.FUNCTIONS / "Dockerfile").read_text("utf-8").splitlines()
+    targets = [line.split()[-1] for line in lines if line.startswith("FROM")]
+    assert set(targets) >= set(functions.RUNTIMES)
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY") and "--from" not in line]
+    missing = [name for names in copied for name in names if not list(functions.FUNCTIONS.glob(name))]
+    assert copied
+    assert missing == []
