@@ -72,6 +72,7 @@ def doctor(
 
 def _show(findings: list[Finding]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -79,9 +80,10 @@ def _show(findings: list[Finding]) -> None:
         table.add_column(title, overflow="fold")
     colours = {"ok": "green", "limited": "yellow", "missing": "red"}
     for finding in findings:
-        table.add_row(
-            f"[{colours[finding.state]}]{finding.state}[/]", finding.what, finding.found, finding.meaning
-        )
+        said = map(
+            escape, (finding.what, finding.found, finding.meaning)
+        )  # `observe: [kubelet]` is no markup
+        table.add_row(f"[{colours[finding.state]}]{finding.state}[/]", *said)
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH_IN_PIPES

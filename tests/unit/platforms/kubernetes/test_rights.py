@@ -60,6 +60,14 @@ def test_doctor_says_what_a_cluster_is_and_which_rights_are_missing(
     assert "there is no namespace 'yours'" in gone["found"]
 
 
+def test_what_stands_in_brackets_is_not_lost_in_the_table(
+    cluster: FakeCluster, make: Callable[..., KubernetesConfig]
+) -> None:
+    cluster.denied = {("get", "nodes/proxy")}
+    done = run("doctor", "--context", "fake", "--kubeconfig", str(make().kubeconfig))
+    assert "[kubelet]" in done.stdout, done.stdout
+
+
 def test_logs_are_refused_before_anything_is_created_where_they_may_not_be_read(
     cluster: FakeCluster, make: Callable[..., KubernetesConfig], root: Path
 ) -> None:
