@@ -113,13 +113,14 @@ def test_it_came_from_none_grew_to_the_most_and_went_back_to_none(life):
 
 
 def test_every_instance_went_its_way_in_order(life):
-    steps = life.steps()
-    assert len(steps) >= MOST
-    for of_one in steps.values():
-        way = [
-            of_one[name] for name in ("created", "started", "ready", "first_request", "terminating", "gone")
-        ]
-        assert way == sorted(way)
+    """One that comes when load has gone may never get a request; one may get its first while it goes."""
+    lives = life.steps().values()
+    for of_one in lives:
+        for way in (("created", "started", "ready", "first_request"), ("started", "terminating", "gone")):
+            times = [of_one[name] for name in way if name in of_one]
+            assert times == sorted(times)
+        assert {"created", "started", "terminating", "gone"} <= of_one.keys()
+    assert sum("first_request" in of_one for of_one in lives) >= MOST
 
 
 def test_requests_that_waited_for_a_start_are_cold_and_say_who_answered(life):

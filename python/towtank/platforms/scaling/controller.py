@@ -339,9 +339,8 @@ class Controller:
         """Let it finish what it works on; one that takes nothing yet is ended at once."""
         life.ending_ns = t_ns
         self._step(t_ns, life, "terminating")
-        if life.answers:
-            self._ingress.send(cmd="drain", instance=life.name)
-        else:
+        self._ingress.send(cmd="drain", instance=life.name)  # also one that may get ready before it is gone
+        if not life.answers:
             self._stop(life)
 
     def _stop(self, life: Life) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
@@ -50,6 +49,7 @@ class Ingress:
         self._reader: threading.Thread | None = None
         self._ready: Mapping[str, Any] | None = None
         self._answered = threading.Event()
+        self._over = threading.Event()
         self._writing = threading.Lock()
 
     def start(self, port: int, *, grace_s: float) -> None:
@@ -99,7 +99,7 @@ class Ingress:
     @property
     def alive(self) -> bool:
         """Whether it runs."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and not self._over.is_set()
 
     @property
     def identity(self) -> tuple[int, int] | None:
@@ -154,5 +154,5 @@ class Ingress:
                         self._answered.set()
                     else:
                         self._heard(event)
+        self._over.set()
         self._answered.set()
-        self._heard({"event": "ended", "code": os.EX_OK if self._process is None else self._process.poll()})
