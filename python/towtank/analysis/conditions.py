@@ -49,6 +49,7 @@ def conditions(
         *_grouped("lifetime", ((t.label, _lifetime(t, deployments)) for t in specs), len(specs)),
         *_fixtures(specs),
         *_grouped("load generator", ((t.label, _generator(t.spec)) for t in specs), len(specs)),
+        *_ways(counted),
         *_grouped("stand-ins", ((t.label, said) for t in specs for said in _stand_ins(t.spec)), len(specs)),
         *_proxy(specs),
         *_machines(counted),
@@ -141,6 +142,27 @@ def _generator(spec: TreatmentSpec) -> _Said:
             "latencies are higher than with a machine of its own; differences between treatments are fair",
         )
     return f"{workers} on the machine that carried the experiment out", ""
+
+
+_LATE_PODS = "pods that come while connections are open get nothing from them"
+_WAYS: dict[str, _Said] = {
+    "node_port": ("through a node port: connections are balanced, not requests", _LATE_PODS),
+    "load_balancer": ("through a load balancer: connections are balanced, not requests", _LATE_PODS),
+    "cluster_ip": ("to the Service's own address: connections are balanced, not requests", _LATE_PODS),
+    "ingress": ("through an Ingress: its controller balances", "latencies contain that of the controller"),
+    "gateway": ("through a Gateway: its controller balances", "latencies contain that of the controller"),
+}
+"""How requests got into a cluster, as records name it."""
+
+
+def _ways(counted: Sequence[RunRecord]) -> Iterator[Condition]:
+    told = {
+        (record.treatment_label, _WAYS[instance["way"]]): None
+        for record in counted
+        for instance in record.deployment.get("instances") or ()
+        if isinstance(instance, dict) and instance.get("way") in _WAYS
+    }
+    yield from _grouped("way in", told, len({record.treatment_label for record in counted}))
 
 
 def _stand_ins(spec: TreatmentSpec) -> Iterator[_Said]:

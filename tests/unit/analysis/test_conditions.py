@@ -156,7 +156,9 @@ def test_an_emulated_autoscaler_is_a_stand_in(scaling, names):
     ],
 )
 def test_environments_that_no_run_tells_of_are_not_one(digests, said):
-    counted = [SimpleNamespace(environment_digest=digest) for digest in digests]
+    counted = [
+        SimpleNamespace(environment_digest=digest, treatment_label="one", deployment={}) for digest in digests
+    ]
     found = conditions(make_plan(), counted, (), (), {})
     assert [c.said for c in found if c.topic == "environment"] == said
 
@@ -193,3 +195,19 @@ def test_they_are_part_of_the_analysis(tmp_path):
     assert {"data state", "lifetime", "load generator", "order", "collapses", "instrument"} <= set(found)
     assert found["collapses"].labels == ("two",)
     assert "invalid" in found["instrument"].said
+
+
+@pytest.mark.parametrize("ways", [("node_port", "node_port"), ("node_port", "ingress"), (None, None)])
+def test_the_way_into_a_cluster_is_said(ways):
+    counted = [
+        SimpleNamespace(
+            treatment_label=label,
+            environment_digest="",
+            deployment={"instances": [{"name": "app-0", "way": way} if way else "app-0"]},
+        )
+        for label, way in zip(("one", "two"), ways, strict=True)
+    ]
+    found = [c for c in conditions(make_plan(), counted, (), (), {}) if c.topic == "way in"]
+    assert [c.labels for c in found] == ([()] if ways[0] == ways[1] else [("one",), ("two",)])[: len(found)]
+    assert len(found) == len(set(filter(None, ways)))
+    assert all("balance" in c.said and c.weakens for c in found)
