@@ -71,8 +71,10 @@ def listening_port() -> Iterator[int]:
 
 
 SPEC_FIELDS = {
-    "Service": {"type", "ports", "selector", "clusterIP", "externalTrafficPolicy", "sessionAffinity"}
-}
+    ("v1", "Service"): {
+        "type", "ports", "selector", "clusterIP", "externalTrafficPolicy", "sessionAffinity",
+    }
+}  # fmt: skip
 """What the server knows in the `spec` of a kind; of others it takes everything."""
 
 
@@ -416,7 +418,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _check_fields(self, thing: Json) -> None:
         """Like the server: a field that nobody knows is dropped, and only who asked to be strict is told."""
         spec = thing.get("spec") or {}
-        for key in set(spec) - SPEC_FIELDS.get(thing["kind"], set(spec)):
+        for key in set(spec) - SPEC_FIELDS.get((thing["apiVersion"], thing["kind"]), set(spec)):
             del spec[key]
             if self.query.get("fieldValidation") == "Strict":
                 kind, version = thing["kind"], thing["apiVersion"].rpartition("/")[2]
