@@ -30,6 +30,9 @@ MOST_BURSTS = 20
 def logged(logs: Sequence[TimedLog], clock: RunClock, end_us: int) -> tuple[list[Sample], list[Event]]:
     """Bytes logged in each second of the load by each instance, and its bursts.
 
+    An instance that logged nothing then has no samples: thousands of silent pods would be most of a run's samples. How
+    much each logged in all is among the facts of the run's logs.
+
     Parameters
     ----------
     logs : sequence of TimedLog
@@ -42,7 +45,8 @@ def logged(logs: Sequence[TimedLog], clock: RunClock, end_us: int) -> tuple[list
     events: list[Event] = []
     for log in logs:
         seconds = _per_second(log, clock, end_us)
-        samples += [Sample(end_us, SOURCE, log.instance, METRIC, float(count)) for end_us, count in seconds]
+        if any(count for _, count in seconds):
+            samples += [Sample(end_us, SOURCE, log.instance, METRIC, float(count)) for end_us, count in seconds]
         events += _bursts(log.instance, seconds)
     samples.sort(key=lambda sample: sample.t_us)
     return samples, events

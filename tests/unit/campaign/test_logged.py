@@ -55,6 +55,16 @@ def test_little_is_no_burst_and_much_all_the_time_is_none_either(tmp_path):
     assert events == []
 
 
+def test_an_instance_that_logged_nothing_then_has_no_samples(tmp_path):
+    """Of five thousand silent pods there is nothing to keep."""
+    for name, at in (("silent", ZERO - S), ("once", ZERO + S + 1)):
+        log = tmp_path / f"{name}.log"
+        log.write_text("")
+        note(log, (at, 5000, 0))
+    samples, _ = logged(timed_logs(tmp_path), RunClock(ZERO), 3_000_000)
+    assert [(s.instance, s.value) for s in samples] == [("once", 0.0), ("once", 5000.0), ("once", 0.0)]
+
+
 def test_the_part_of_a_run_keeps_its_times_and_counts_what_was_cut(tmp_path):
     source, target = tmp_path / "from", tmp_path / "to"
     source.mkdir()
