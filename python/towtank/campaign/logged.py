@@ -46,7 +46,9 @@ def logged(logs: Sequence[TimedLog], clock: RunClock, end_us: int) -> tuple[list
     for log in logs:
         seconds = _per_second(log, clock, end_us)
         if any(count for _, count in seconds):
-            samples += [Sample(end_us, SOURCE, log.instance, METRIC, float(count)) for end_us, count in seconds]
+            samples += [
+                Sample(end_us, SOURCE, log.instance, METRIC, float(count)) for end_us, count in seconds
+            ]
         events += _bursts(log.instance, seconds)
     samples.sort(key=lambda sample: sample.t_us)
     return samples, events
