@@ -14,6 +14,7 @@ BESIDE := -n 3 --dist worksteal
 BESIDE_CLUSTER := -n 6 --dist loadgroup
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport CARGO_TARGET_DIR  # everything here looks for programs under target/
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
