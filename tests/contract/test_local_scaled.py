@@ -263,6 +263,10 @@ def test_logs_of_instances_that_went_are_kept(deploy: Deploy) -> None:
     until(lambda: running(deployment) == ["app-1"], "nobody took its place")
     until(lambda: not deployment.unsettled(cpu_below=None, replicas=True), "it never came up")
     logs = {log.instance: log for log in deployment.remove()}
+    assert {name: log.path.read_text() for name, log in logs.items()} == {
+        "app-0": "here\n",
+        "app-1": "here\n",
+    }
     assert {name: log.bytes_written for name, log in logs.items()} == {"app-0": 5, "app-1": 5}
 
 

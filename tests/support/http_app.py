@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -124,6 +125,11 @@ class App(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.working = threading.Lock()
         self.free_at = 0.0
         super().__init__(("127.0.0.1", port), Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes without a word, as probes may, is nothing to log."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def burn(seconds: float) -> None:

@@ -39,7 +39,8 @@ class Folder:
             f"GIT_{role}_{part}": "nobody" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")
         }
         environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")}, **who,
+            **{name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "TOWTANK_"))},
+            **who,
             "PATH": f"{self.tools}:{os.environ['PATH']}", "GIT_COMMITTER_DATE": then,
             "GIT_CONFIG_GLOBAL": os.devnull, **more,
         }  # fmt: skip

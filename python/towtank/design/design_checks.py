@@ -104,7 +104,7 @@ def check_sources(root: Mapping, treatments: SequenceType[Treatment], problems: 
         problems.add(
             root.key_place("observe"),
             "observe",
-            f"the source {name!r} sees deployments on platform {listing(platforms)} only, and there is none: "
+            f"the source {name!r} sees deployments on platform {' or '.join(platforms)} only, and there is none: "
             f"{listing(blind)} would not be seen",
             f"leave {name!r} out",
         )
@@ -257,7 +257,7 @@ def notes(root: Mapping, spec: ExperimentSpec, treatments: SequenceType[Treatmen
         if may_end_in_warmup(workload.load)
     )
     found += [
-        f"the source {name!r} does not see deployment {listing(blind)}: it sees platform {listing(platforms)}"
+        f"the source {name!r} does not see deployment {listing(blind)}: it sees platform {' or '.join(platforms)}"
         for name, (platforms, blind) in _blind_to(treatments).items()
     ]
     lifetimes = {t.spec.deploy for t in treatments}

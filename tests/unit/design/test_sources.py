@@ -23,8 +23,9 @@ def test_a_source_that_sees_no_deployment_is_refused(small):
         small(OBSERVED)
     (problem,) = caught.value.problems
     assert (problem.path, problem.line) == ("observe", 6)
-    assert "the source 'kubelet' sees deployments on platform kubernetes only, and there is none" in str(
-        problem
+    assert (
+        "the source 'kubelet' sees deployments on platform kubernetes or knative only, and there is none"
+        in str(problem)
     )
     assert "leave 'kubelet' out" in str(problem)
 
@@ -32,7 +33,7 @@ def test_a_source_that_sees_no_deployment_is_refused(small):
 def test_one_that_sees_some_is_a_note(small):
     plan = small(OBSERVED, IN_CLUSTER)
     assert [note for note in plan.notes if "kubelet" in note] == [
-        "the source 'kubelet' does not see deployment a: it sees platform kubernetes"
+        "the source 'kubelet' does not see deployment a: it sees platform kubernetes or knative"
     ]
 
 
