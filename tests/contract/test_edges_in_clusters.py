@@ -22,6 +22,7 @@ from towtank.load.workers import places
 from towtank.platforms import edge_proxy, toxics
 from towtank.platforms.base import LOAD, Edge, EdgeTrouble
 from towtank.platforms.kubernetes import edge_objects
+from towtank.platforms.kubernetes.control import Reached
 from towtank.platforms.kubernetes.edges import Way
 from towtank.platforms.kubernetes.grip import Grip
 from towtank.platforms.ports import reserve_free
@@ -99,7 +100,8 @@ class Proxied:
             return False
 
     def begin(self, trouble: EdgeTrouble, lasts_s: float | None = 60.0, way: str = WAY) -> Grip:
-        held = Grip(places.connected("127.0.0.1", self._port), self._token, "the disturber")
+        reached = Reached(places.connected("127.0.0.1", self._port), "direct", "127.0.0.1")
+        held = Grip(reached, self._token, "the disturber")
         named = [{"name": f"towtank-{secrets.token_hex(6)}", **toxic} for toxic in toxics.of(trouble)]
         held.begin({"kind": "toxics", "api": self._api, "ways": [way], "toxics": named}, lasts_s)
         return held
