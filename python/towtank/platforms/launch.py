@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from towtank.errors import PlatformError
 from towtank.platforms import placeholders
 from towtank.platforms.base import DeployContext
-from towtank.platforms.guard_messages import SpawnRequest
+from towtank.platforms.guard import Guard
+from towtank.platforms.guard_messages import Spawned, SpawnRequest
 from towtank.platforms.local_config import Component
 from towtank.platforms.masking import Secrets
 from towtank.platforms.ports import LOOPBACK, Reservation, reserve_fixed, reserve_free
@@ -189,6 +190,23 @@ class _Rendered:
             command[0] = sys.executable
         env = {name: placeholders.render(value, values) for name, value in component.env.items()}
         return cls(command, env, placeholders.render(component.cwd, values))
+
+
+def spawn(launch: Launch, guard: Guard, context: DeployContext, secrets: Secrets) -> Spawned:
+    """Have an instance started.
+
+    Raises
+    ------
+    PlatformError
+        The guard could not; the message names the deployment and shows no secret.
+    """
+    try:
+        return guard.spawn(launch.request)
+    except PlatformError as error:
+        raise PlatformError(
+            f"deployment {context.name!r}: {secrets.mask(error.message)}",
+            hint=error.hint or f"the command is {list(launch.shown_command)}",
+        ) from None
 
 
 def run_values(context: DeployContext) -> dict[str, str]:

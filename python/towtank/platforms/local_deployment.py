@@ -32,7 +32,15 @@ from towtank.platforms.edge_proxy import EdgeProxy
 from towtank.platforms.guard import Guard
 from towtank.platforms.guard_messages import Exited, GuardReady, Spawned
 from towtank.platforms.ingress import find_ingress
-from towtank.platforms.launch import INHERITED_VARIABLES, Launch, Planned, plan_instances, prepare, release
+from towtank.platforms.launch import (
+    INHERITED_VARIABLES,
+    Launch,
+    Planned,
+    plan_instances,
+    prepare,
+    release,
+    spawn,
+)
 from towtank.platforms.local_config import LocalConfig
 from towtank.platforms.local_scaled import ScaledComponent
 from towtank.platforms.masking import Secrets
@@ -163,14 +171,7 @@ class LocalDeployment:
             launch.planned.reservation.release()
             log = launch.request.log
             self._log_start[launch.request.id] = log.stat().st_size if log.exists() else 0
-            try:
-                spawned = self._guard.spawn(launch.request)
-            except PlatformError as error:
-                message = self._secrets.mask(error.message)
-                raise PlatformError(
-                    f"deployment {self._context.name!r}: {message}",
-                    hint=error.hint or f"the command is {list(launch.shown_command)}",
-                ) from None
+            spawned = spawn(launch, self._guard, self._context, self._secrets)
             with self._lock:
                 self._spawned[launch.request.id] = spawned
         with self._lock:

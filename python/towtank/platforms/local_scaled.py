@@ -14,7 +14,7 @@ from towtank.platforms import output
 from towtank.platforms.base import Cancelled, DeployContext, Instance
 from towtank.platforms.guard import Guard
 from towtank.platforms.guard_messages import Exited, Spawned
-from towtank.platforms.launch import Launch, Planned, prepare
+from towtank.platforms.launch import Launch, Planned, prepare, spawn
 from towtank.platforms.local_config import MAX_REPLICAS, Component
 from towtank.platforms.masking import Secrets
 from towtank.platforms.ports import LOOPBACK, reserve_free
@@ -229,14 +229,7 @@ class ScaledComponent:
             planned.reservation.release()
         with self._lock:
             self._launches[name] = launch
-        try:
-            spawned = self._guard.spawn(launch.request)
-        except PlatformError as error:
-            message = self._secrets.mask(error.message)
-            raise PlatformError(
-                f"deployment {self._context.name!r}: {message}",
-                hint=error.hint or f"the command is {list(launch.shown_command)}",
-            ) from None
+        spawned = spawn(launch, self._guard, self._context, self._secrets)
         with self._lock:
             self._spawned[name] = spawned
         return Made(f"{LOOPBACK}:{planned.port}", spawned.pid, time.monotonic_ns())

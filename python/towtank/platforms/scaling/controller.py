@@ -149,11 +149,6 @@ class Controller:
             return list(self._lives.values())
 
     @property
-    def ready(self) -> int:
-        """How many take requests."""
-        return sum(life.is_ready for life in self.lives)
-
-    @property
     def problem(self) -> PlatformError | None:
         """Why an instance could not be started, the last time; None when all could."""
         return self._problem
