@@ -70,6 +70,16 @@ def test_pods_are_disturbed_from_their_nodes_and_all_of_it_is_undone(
 ) -> None:
     (name,) = deployment.victims("app")
     assert answers(deployment)
+    it_is_stopped_and_cut_off_for_a_while(deployment, name)
+    pod = deployment._pod(name)
+    restarts = [one["restartCount"] for one in pod["status"]["containerStatuses"]]
+    assert (deployment.victims("app"), restarts) == ([name], [0])
+    the_deadline_undoes_it(deployment, name)
+    a_volume_is_filled(deployment, name)
+    cpu_is_taken(deployment, name)
+
+
+def it_is_stopped_and_cut_off_for_a_while(deployment: KubernetesDeployment, name: str) -> None:
     for begin in (
         lambda: deployment.stop_instance(name, lasts_s=30),
         lambda: deployment.cut_instance(name, "instance", lasts_s=30),
@@ -78,12 +88,6 @@ def test_pods_are_disturbed_from_their_nodes_and_all_of_it_is_undone(
         assert not answers(deployment, timeout_s=0.7)
         undo()
         assert answers(deployment)
-    pod = deployment._pod(name)
-    restarts = [one["restartCount"] for one in pod["status"]["containerStatuses"]]
-    assert (deployment.victims("app"), restarts) == ([name], [0])
-    the_deadline_undoes_it(deployment, name)
-    a_volume_is_filled(deployment, name)
-    cpu_is_taken(deployment, name)
 
 
 def the_deadline_undoes_it(deployment: KubernetesDeployment, name: str) -> None:
@@ -136,14 +140,7 @@ def test_orders_go_through_the_api_server_where_there_is_no_route(
 ) -> None:
     """What is told over that way, told while the pod is cut off, and undone by itself."""
     (name,) = deployment.victims("app")
-    for begin in (
-        lambda: deployment.stop_instance(name, lasts_s=30),
-        lambda: deployment.cut_instance(name, "instance", lasts_s=30),
-    ):
-        undo = begin()
-        assert not answers(deployment, timeout_s=0.7)
-        undo()
-        assert answers(deployment)
+    it_is_stopped_and_cut_off_for_a_while(deployment, name)
     the_deadline_undoes_it(deployment, name)
 
 
