@@ -13,10 +13,10 @@ import pytest
 
 from support import functions
 from support.cli import towtank
+from support.jobs import carried_out
 from towtank.design import forecast, load_plan
 from towtank.design.expected_cost import expected_costs
-from towtank.load import JobRequest, build_job, check_job, find_engine
-from towtank.load.engine import EngineProcess
+from towtank.load import JobRequest, build_job, check_job
 from towtank.platforms.base import DeployContext
 from towtank.platforms.registry import create
 from towtank.store import trace_ids
@@ -61,13 +61,7 @@ def drive(name, folder, treatment=0, **overrides):
                        files=(EXAMPLES / name,))
         )  # fmt: skip
         assert check_job(job) == []
-        path = folder / "job.json"
-        path.write_text(json.dumps(job))
-        with EngineProcess(find_engine(), path, log_path=folder / "engine.log", token=TOKEN) as engine:
-            engine.wait_ready(cancelled=lambda: None)
-            engine.start_at(None)
-            engine.wait_started(cancelled=lambda: None)
-            engine.wait_done(timeout_s=90, cancelled=lambda: None)
+        carried_out(job, folder, TOKEN)
         said = {target: ask(one.instances[0].url) for target, one in targets.items()}
     finally:
         deployment.remove()

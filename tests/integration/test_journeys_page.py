@@ -11,9 +11,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from support.echo_app import EchoApp
+from support.jobs import carried_out
 from towtank.design import load_plan
-from towtank.load import JobRequest, build_job, check_job, find_engine
-from towtank.load.engine import EngineProcess
+from towtank.load import JobRequest, build_job, check_job
 from towtank.platforms.base import Instance, Target
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "journeys.md").read_text("utf-8")
@@ -62,13 +62,7 @@ def _play(snippet, folder):
             JobRequest("page", 3, folder / "requests", spec.driven, targets, spec.generator, files=(folder,))
         )
         assert check_job(job) == []
-        path = folder / "job.json"
-        path.write_text(json.dumps(job))
-        with EngineProcess(find_engine(), path, log_path=folder / "engine.log", token="tt-page") as engine:
-            engine.wait_ready(cancelled=lambda: None)
-            engine.start_at(None)
-            engine.wait_started(cancelled=lambda: None)
-            engine.wait_done(timeout_s=60, cancelled=lambda: None)
+        carried_out(job, folder, "tt-page", timeout_s=60)
     return pq.read_table(folder / "requests.parquet").to_pylist(), app
 
 

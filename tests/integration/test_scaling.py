@@ -5,7 +5,6 @@ One life is shared by all tests: 0 instances → a load that three of them just 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter, defaultdict
@@ -15,11 +14,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from support.jobs import carried_out
 from support.waiting import eventually
 from towtank.clock import RunClock
 from towtank.design.model import Generator, Journey, OpenLoad, Request, Workload
-from towtank.load import JobRequest, build_job, check_job, find_engine
-from towtank.load.engine import EngineProcess
+from towtank.load import JobRequest, build_job, check_job
 from towtank.platforms.base import DeployContext
 from towtank.platforms.local import LocalPlatform
 from towtank.platforms.local_config import LocalConfig
@@ -88,13 +87,7 @@ def life(tmp_path_factory):
         )
         job = build_job(asked)
         assert check_job(job) == []
-        path = folder / "job.json"
-        path.write_text(json.dumps(job))
-        with EngineProcess(find_engine(), path, log_path=folder / "engine.log", token=TOKEN) as engine:
-            engine.wait_ready(cancelled=lambda: None)
-            engine.start_at(None)
-            engine.wait_started(cancelled=lambda: None)
-            engine.wait_done(timeout_s=90, cancelled=lambda: None)
+        carried_out(job, folder, TOKEN)
         eventually(lambda: deployment.instances_now() == [], within_s=60)
         held_back = [*source.sample(0), *source.close()]
         events = list(source.events())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from towtank.load import find_engine
-from towtank.load.engine import EngineProcess
+from support.jobs import carried_out
 
 TIMES_MS = (0.0, 3.5, 3.5, 250.0, 999.999)
 UP_S, HOLD_S, WAVE_S = 0.5, 0.5, 1.0
@@ -53,13 +51,7 @@ def driven(folder, *, seed, threads=1):
             for name, load in loads.items()
         ],
     }  # fmt: skip
-    path = folder / "job.json"
-    path.write_text(json.dumps(job), "utf-8")
-    with EngineProcess(find_engine(), path, log_path=folder / "engine.log", token="tt-schedules") as engine:
-        ready = engine.wait_ready(cancelled=lambda: None)
-        engine.start_at(None)
-        engine.wait_started(cancelled=lambda: None)
-        done = engine.wait_done(timeout_s=60, cancelled=lambda: None)
+    ready, done = carried_out(job, folder, "tt-schedules", timeout_s=60)
     table = pq.read_table(folder / "requests.parquet")
     assert table.num_rows == done.counts["due"]
     assert ready.due is None or abs(ready.due - table.num_rows) < 5 * math.sqrt(BOUNDS[-1])
