@@ -26,7 +26,7 @@ from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection, connect
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
-from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.kinds import POD
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.telemetry import registry

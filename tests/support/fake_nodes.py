@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from towtank.platforms.kubernetes.client import ApiClient, Json
-from towtank.platforms.kubernetes.discovery import NODE
+from towtank.platforms.kubernetes.kinds import NODE
 from towtank.platforms.kubernetes.kubeconfig import find_context
 
 TYPE = "made-up-32"

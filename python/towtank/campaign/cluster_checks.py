@@ -12,7 +12,7 @@ from towtank.platforms.kubernetes import rights
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.connection import Connection, connect
 from towtank.platforms.kubernetes.creating import check_namespace
-from towtank.platforms.kubernetes.discovery import METRICS_API
+from towtank.platforms.kubernetes.kinds import METRICS_API
 from towtank.telemetry.kubelet import kubelet_problems
 
 

@@ -18,7 +18,7 @@ from towtank.errors import PlatformError, TelemetryError
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import Connection
-from towtank.platforms.kubernetes.discovery import NODE
+from towtank.platforms.kubernetes.kinds import NODE
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.telemetry import cadvisor, cluster
 from towtank.telemetry.base import Event, ObserveContext, Sample

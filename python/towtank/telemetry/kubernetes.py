@@ -15,10 +15,10 @@ from typing import Any
 
 from towtank.errors import TelemetryError
 from towtank.platforms.kubernetes import census
-from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.node_journal import is_ready
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.platforms.kubernetes.watching import Change, Watcher
 from towtank.platforms.kubernetes.workloads import replicas

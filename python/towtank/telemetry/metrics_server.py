@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from towtank.errors import PlatformError, TelemetryError
-from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.client import ApiError, Json
 from towtank.platforms.kubernetes.connection import Connection
-from towtank.platforms.kubernetes.discovery import METRICS_API
+from towtank.platforms.kubernetes.kinds import METRICS_API
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.telemetry import cluster
 from towtank.telemetry.base import Event, ObserveContext, Sample

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from towtank.clock import RunClock
-from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.node_journal import MOST_STEPS, NodeStep, machine_of
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.telemetry.base import Event, Sample
 from towtank.telemetry.cluster import NODE, advised

@@ -15,9 +15,9 @@ from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.control import Control
-from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.helper_objects import token_secret
+from towtank.platforms.kubernetes.kinds import POD
 from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.workloads import Workload

@@ -10,7 +10,7 @@ from towtank.errors import PlatformError
 from towtank.load.workers import cluster_objects
 from towtank.platforms.kubernetes import ownership, pods
 from towtank.platforms.kubernetes.client import Json
-from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.kinds import POD
 
 _ADVICE = "keep a node for it: generator: {cluster: {node_selector: {…}}}, or taints and more nodes"
 _ASKING = (

@@ -14,13 +14,13 @@ from towtank.design.generator_model import Generator, GeneratorCluster
 from towtank.errors import PlatformError
 from towtank.load.workers import cluster_objects
 from towtank.platforms.kubernetes import creating, rights
-from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.connection import Connection, connect, takes_pods
 from towtank.platforms.kubernetes.control import FORWARDED
-from towtank.platforms.kubernetes.discovery import NODE, POD
 from towtank.platforms.kubernetes.helper import planned_objects
 from towtank.platforms.kubernetes.helper_objects import token_secret
+from towtank.platforms.kubernetes.kinds import NODE, POD
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.units import format_bytes
 
 _STAYS = {"none", "kind", "k3s", "minikube"}

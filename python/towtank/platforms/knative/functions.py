@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from towtank.fields import Duration, Model, Number, Ratio, Whole
-from towtank.platforms.kubernetes.baseline import quantity
+from towtank.platforms.kubernetes.quantities import quantity
 
 _HOUR_S = 3600.0
 _SHORTEST_WINDOW_S = 6.0

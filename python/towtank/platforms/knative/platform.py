@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from towtank.platforms.base import Cancelled
 from towtank.platforms.kubernetes.client import ApiClient, ApiError
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
-from towtank.platforms.kubernetes.discovery import CONFIG_MAP, DEPLOYMENT, KNATIVE_REVISION
+from towtank.platforms.kubernetes.kinds import CONFIG_MAP, DEPLOYMENT, KNATIVE_REVISION
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
 
 SYSTEM = "knative-serving"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from towtank.platforms.knative.functions import Amounts, Function, Revision, RevisionScaling
-from towtank.platforms.kubernetes.discovery import KNATIVE
+from towtank.platforms.kubernetes.kinds import KNATIVE
 
 Json = dict[str, Any]
 AUTOSCALING = "autoscaling.knative.dev"

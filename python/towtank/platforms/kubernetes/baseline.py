@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +9,8 @@ from typing import NamedTuple
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
-from towtank.platforms.kubernetes.discovery import AUTOSCALER, METRICS_API, NODE
+from towtank.platforms.kubernetes.kinds import AUTOSCALER, METRICS_API, NODE
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.platforms.kubernetes.workloads import (
     Workload,
     is_knative,
@@ -21,24 +21,6 @@ from towtank.platforms.kubernetes.workloads import (
 from towtank.units import format_ratio
 
 NODE_METRICS = f"{METRICS_API}/nodes"
-_QUANTITY = re.compile(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)([numkKMGTPE]?i?)")
-_FACTORS = {
-    "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
-}  # fmt: skip
-
-
-def quantity(text: object) -> float:
-    """Read a quantity of Kubernetes, such as 250m, 1500000n or 64Mi.
-
-    Raises
-    ------
-    ValueError
-    """
-    match = _QUANTITY.fullmatch(str(text).strip())
-    if match is None or match.group(2) not in _FACTORS:
-        raise ValueError(f"{text!r} is not a quantity of Kubernetes; allowed is such as 250m or 64Mi")
-    return float(match.group(1)) * _FACTORS[match.group(2)]
 
 
 class NodeCount(NamedTuple):

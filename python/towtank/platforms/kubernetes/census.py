@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from towtank.platforms.kubernetes import pods
-from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.client import Json
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.platforms.kubernetes.watching import Change
 from towtank.platforms.kubernetes.workloads import workload_of
 

@@ -10,7 +10,8 @@ from typing import Any
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, Json
-from towtank.platforms.kubernetes.discovery import NODE, Kinds, describe_cluster
+from towtank.platforms.kubernetes.discovery import Kinds, describe_cluster
+from towtank.platforms.kubernetes.kinds import NODE
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.parameters import HOSTNAME_LABEL
 

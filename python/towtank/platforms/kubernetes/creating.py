@@ -14,7 +14,8 @@ from towtank.errors import PlatformError, RemovalTimeout
 from towtank.platforms.base import SystemEvent
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
-from towtank.platforms.kubernetes.discovery import CLAIM, KNATIVE, LEASE, NAMESPACE, POD, Kinds
+from towtank.platforms.kubernetes.discovery import Kinds
+from towtank.platforms.kubernetes.kinds import CLAIM, KNATIVE, LEASE, NAMESPACE, POD
 from towtank.platforms.kubernetes.lease import HOLDER, holder, lease_name, live_holder
 from towtank.platforms.kubernetes.ownership import Note, Owned, is_ours, selector
 from towtank.platforms.kubernetes.sources import Json as Thing

@@ -36,9 +36,9 @@ from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
-from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.disturbers import Disturbers, container_ids
 from towtank.platforms.kubernetes.journal import Step
+from towtank.platforms.kubernetes.kinds import POD
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.lease import LiveLease
 from towtank.platforms.kubernetes.ownership import Note

@@ -19,10 +19,10 @@ from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import Disturber
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.control import Control
-from towtank.platforms.kubernetes.discovery import POD
 from towtank.platforms.kubernetes.grip import Grip
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.helper_objects import token_secret
+from towtank.platforms.kubernetes.kinds import POD
 from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.workloads import Workload
 

@@ -12,7 +12,7 @@ from towtank.platforms.base import Filling, Undo
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesTarget
-from towtank.platforms.kubernetes.discovery import POD, SERVICE
+from towtank.platforms.kubernetes.kinds import POD, SERVICE
 from towtank.units import parse_cores
 
 _TRIES = 8

@@ -20,11 +20,11 @@ from towtank.platforms.kubernetes.config import EdgeProxy, KubernetesConfig, Kub
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.control import Control
 from towtank.platforms.kubernetes.creating import Planned
-from towtank.platforms.kubernetes.discovery import POD, SERVICE
 from towtank.platforms.kubernetes.edges import Way
 from towtank.platforms.kubernetes.grip import Grip
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.helper_objects import token_secret
+from towtank.platforms.kubernetes.kinds import POD, SERVICE
 from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.view import nothing
 from towtank.platforms.kubernetes.watching import Watcher

@@ -24,7 +24,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient
-from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.kinds import POD
 
 SUBPROTOCOL = "v4.channel.k8s.io"
 _DATA, _WRONG = 0, 1

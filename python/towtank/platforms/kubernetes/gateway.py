@@ -13,7 +13,7 @@ from typing import Any
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesTarget
-from towtank.platforms.kubernetes.discovery import GATEWAY, HTTP_ROUTE
+from towtank.platforms.kubernetes.kinds import GATEWAY, HTTP_ROUTE
 from towtank.platforms.kubernetes.ways import NotYet, Route, url_of
 
 _PROTOCOLS = {"http": "HTTP", "https": "HTTPS"}

@@ -13,7 +13,7 @@ from towtank.platforms.kubernetes import creating, ownership
 from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.connection import Connection
 from towtank.platforms.kubernetes.creating import Planned
-from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.kinds import POD
 from towtank.platforms.kubernetes.lease import LiveLease
 from towtank.platforms.kubernetes.ownership import Note, Owned
 from towtank.platforms.kubernetes.pods import is_leaving

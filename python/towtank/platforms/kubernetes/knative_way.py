@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesTarget
-from towtank.platforms.kubernetes.discovery import KNATIVE_INGRESS, KNATIVE_ROUTE
+from towtank.platforms.kubernetes.kinds import KNATIVE_INGRESS, KNATIVE_ROUTE
 from towtank.platforms.kubernetes.pods import condition
 from towtank.platforms.kubernetes.ways import NotYet
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from towtank.clock import boot_id, machine_id
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
-from towtank.platforms.kubernetes.discovery import LEASE
+from towtank.platforms.kubernetes.kinds import LEASE
 from towtank.platforms.kubernetes.ownership import PREFIX, TOKEN
 
 DURATION_S = 30

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json, Lines
-from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.kinds import POD
 from towtank.platforms.kubernetes.log_file import ContainerLog
 from towtank.platforms.kubernetes.log_stream import NS_PER_S, LineReader, Resume
 from towtank.platforms.kubernetes.node_clocks import NodeClock

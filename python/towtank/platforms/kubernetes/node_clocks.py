@@ -17,7 +17,7 @@ from towtank.clock import boot_id
 from towtank.clock_relation import NS_PER_S, ClockRelation, OffsetBounds, search_edge
 from towtank.errors import PlatformError
 from towtank.platforms.kubernetes.client import ApiClient
-from towtank.platforms.kubernetes.discovery import NODE
+from towtank.platforms.kubernetes.kinds import NODE
 
 RENEWED_EVERY_S = 30.0
 _ANSWER_WITHIN_S = 2.0

@@ -17,7 +17,7 @@ from typing import Any, Self
 from towtank.clock import machine_id
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
-from towtank.platforms.kubernetes.discovery import Kind
+from towtank.platforms.kubernetes.kinds import Kind
 from towtank.platforms.kubernetes.parameters import pod_templates
 from towtank.platforms.kubernetes.sources import Json
 

@@ -22,7 +22,7 @@ from towtank.platforms.kubernetes.config import Disturber, EdgeProxy, Kubernetes
 from towtank.platforms.kubernetes.connection import Connection, connect, usable_nodes
 from towtank.platforms.kubernetes.control import FORWARDED
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
-from towtank.platforms.kubernetes.discovery import LEASE, NAMESPACE
+from towtank.platforms.kubernetes.kinds import LEASE, NAMESPACE
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.lease import lease_name, live_holder
 from towtank.platforms.kubernetes.parameters import Change, changed

@@ -14,8 +14,8 @@ from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import knative_way, pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.config import KubernetesConfig, KubernetesTarget
-from towtank.platforms.kubernetes.discovery import INGRESS, KNATIVE, NODE, SERVICE
 from towtank.platforms.kubernetes.gateway import through_gateway
+from towtank.platforms.kubernetes.kinds import INGRESS, KNATIVE, NODE, SERVICE
 from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.ways import NotYet, Route, url_of
 from towtank.platforms.target_transport import DEFAULT_TARGET

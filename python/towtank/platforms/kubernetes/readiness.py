@@ -11,7 +11,7 @@ from towtank.platforms.base import Cancelled
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, Json
 from towtank.platforms.kubernetes.creating import POLICY_HINT
-from towtank.platforms.kubernetes.discovery import CLAIM, EVENT, POD
+from towtank.platforms.kubernetes.kinds import CLAIM, EVENT, POD
 from towtank.platforms.kubernetes.pods import Trouble
 from towtank.platforms.kubernetes.workloads import Workload, failed_revision, failure
 from towtank.platforms.output import clean

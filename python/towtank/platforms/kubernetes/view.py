@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 from towtank.platforms.kubernetes import ownership
 from towtank.platforms.kubernetes.census import Census
 from towtank.platforms.kubernetes.client import ApiClient, Json
-from towtank.platforms.kubernetes.discovery import Kind
 from towtank.platforms.kubernetes.journal import Journal, Step
+from towtank.platforms.kubernetes.kinds import Kind
 from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.platforms.kubernetes.watching import Change, OnChange, Watcher
 from towtank.platforms.kubernetes.workloads import Workload, scaled_by

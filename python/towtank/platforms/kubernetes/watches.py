@@ -8,9 +8,9 @@ from towtank.errors import PlatformError
 from towtank.platforms.kubernetes import ownership, watching
 from towtank.platforms.kubernetes.census import Census
 from towtank.platforms.kubernetes.client import ApiClient, Json
-from towtank.platforms.kubernetes.discovery import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
 from towtank.platforms.kubernetes.journal import Journal
 from towtank.platforms.kubernetes.kept import OF_EVENT, OF_NODE, OF_POD
+from towtank.platforms.kubernetes.kinds import AUTOSCALER, EVENT, NODE, POD, REPLICA_SET
 from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.platforms.kubernetes.pod_logs import PodLogs
 from towtank.platforms.kubernetes.view import nothing

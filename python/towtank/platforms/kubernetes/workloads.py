@@ -8,7 +8,7 @@ from typing import Any
 
 from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
-from towtank.platforms.kubernetes.discovery import KNATIVE
+from towtank.platforms.kubernetes.kinds import KNATIVE
 from towtank.platforms.kubernetes.ownership import Owned
 from towtank.platforms.kubernetes.parameters import pod_templates
 

@@ -12,9 +12,9 @@ from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.control import Control
-from towtank.platforms.kubernetes.discovery import NODE
 from towtank.platforms.kubernetes.helper import HelperObjects
 from towtank.platforms.kubernetes.helper_objects import token_secret
+from towtank.platforms.kubernetes.kinds import NODE
 from towtank.platforms.kubernetes.node_journal import is_ready
 from towtank.platforms.kubernetes.readiness import Waiter
 from towtank.platforms.kubernetes.view import ClusterView

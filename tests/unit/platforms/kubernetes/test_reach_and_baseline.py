@@ -11,11 +11,11 @@ import pytest
 from support.fake_cluster import FakeCluster, FakeServer, meta
 from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext, KnowsBaseline
-from towtank.platforms.kubernetes.baseline import quantity
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.config import KubernetesConfig, KubernetesTarget
 from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.platforms.kubernetes.reach import route
 from towtank.platforms.kubernetes.ways import NotYet
 
