@@ -10,9 +10,11 @@ use std::sync::{Mutex, PoisonError};
 pub struct Output(Mutex<Option<Box<dyn Write + Send>>>);
 
 impl Output {
-    /// From now on they go here.
-    pub fn attach(&self, to: Box<dyn Write + Send>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
+    /// From now on they go here, after a welcome that tells how things stand at this moment: what happens meanwhile waits, and comes next.
+    pub fn attach(&self, mut to: Box<dyn Write + Send>, welcome: impl FnOnce() -> Value) {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = frame::say(&mut to, &named("welcome", welcome()));
+        *place = said.is_ok().then_some(to);
     }
 
     /// Nobody is there any more.
@@ -21,11 +23,8 @@ impl Output {
     }
 
     /// Sends an event.
-    pub fn event(&self, event: &str, mut fields: Value) {
-        if let Value::Object(map) = &mut fields {
-            map.insert("event".into(), event.into());
-        }
-        self.line(fields.to_string().as_bytes());
+    pub fn event(&self, event: &str, fields: Value) {
+        self.line(named(event, fields).to_string().as_bytes());
     }
 
     /// Sends an event that is written already. One that is longer than a message may be is none of ours.
@@ -51,5 +50,44 @@ impl Output {
         {
             *place = None;
         }
+    }
+}
+
+fn named(event: &str, mut fields: Value) -> Value {
+    if let Value::Object(map) = &mut fields {
+        map.insert("event".into(), event.into());
+    }
+    fields
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::remote::frame::{Frame, MESSAGE_BYTES, read};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    #[test]
+    fn what_happens_during_a_welcome_comes_after_it() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let output = Output::default();
+        std::thread::scope(|scope| {
+            output.attach(Box::new(ours), || {
+                scope.spawn(|| output.event("ended", json!({"code": 0})));
+                std::thread::sleep(Duration::from_millis(50));
+                json!({"stage": "started"})
+            });
+        });
+        let heard: Vec<Value> = std::iter::repeat_with(|| match read(&mut theirs, MESSAGE_BYTES) {
+            Ok(Frame::Message(message)) => serde_json::from_slice(&message).unwrap(),
+            _ => panic!("no message"),
+        })
+        .take(2)
+        .collect();
+        assert_eq!(
+            heard,
+            [json!({"event": "welcome", "stage": "started"}), json!({"event": "ended", "code": 0})]
+        );
     }
 }

@@ -123,9 +123,7 @@ impl Server {
     fn work(&self, from: &mut impl Read, to: Box<dyn Write + Send>, proof: &str) -> End {
         self.heard_ns.store(monotonic_ns(), Ordering::Relaxed);
         self.taken.store(true, Ordering::Release);
-        // First of all: what happens from now on is heard.
-        self.output.attach(to);
-        self.output.event("welcome", self.welcome(proof));
+        self.output.attach(to, || self.welcome(proof));
         let session = Session { carrier: &self.carrier, output: &self.output, heard_ns: &self.heard_ns };
         let end = session.run(from);
         self.output.detach();

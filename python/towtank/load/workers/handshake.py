@@ -17,7 +17,7 @@ _NONCE_BYTES = 32
 _WITHIN_S = 10.0
 
 
-def greet(connection: socket.socket, token: str | None) -> tuple[dict[str, Any], list[bytes]]:
+def greet(connection: socket.socket, token: str | None) -> dict[str, Any]:
     """Let a worker know us, and make sure that it is ours.
 
     Parameters
@@ -28,8 +28,8 @@ def greet(connection: socket.socket, token: str | None) -> tuple[dict[str, Any],
 
     Returns
     -------
-    tuple
-        What the worker says of itself; what came before that.
+    dict
+        What the worker says of itself.
 
     Raises
     ------
@@ -46,21 +46,14 @@ def greet(connection: socket.socket, token: str | None) -> tuple[dict[str, Any],
     theirs, ours = str(hello.get("nonce", "")), secrets.token_hex(_NONCE_BYTES)
     proof = "" if token is None else _proof(token, "orchestrator", theirs, ours)
     frames.send_message(connection, {"protocol": PROTOCOL, "nonce": ours, "proof": proof})
-    early: list[bytes] = []
-    while True:
-        welcome = message(connection)
-        match welcome.get("event"):
-            case "welcome":
-                break
-            case "refused":
-                raise EngineError(f"the worker does not let us in: {welcome.get('message')}")
-            case _:
-                early.append(json.dumps(welcome).encode())
+    welcome = message(connection)
+    if welcome.get("event") != "welcome":
+        raise EngineError(f"the worker does not let us in: {welcome.get('message', welcome)}")
     expected = "" if token is None else _proof(token, "worker", theirs, ours)
     if not hmac.compare_digest(str(welcome.get("proof", "")).encode(), expected.encode()):
         raise EngineError("what answers there does not know the token: it is none of our workers")
     connection.settimeout(None)
-    return welcome, early
+    return welcome
 
 
 def _proof(token: str, who: str, worker: str, orchestrator: str) -> str:

@@ -85,13 +85,11 @@ class Member:
         EngineError
         """
         try:
-            self.welcome, early = handshake.greet(self.link.connection, self.link.token)
+            self.welcome = handshake.greet(self.link.connection, self.link.token)
         except EngineError as error:
             raise EngineError(
                 f"{self.name}: {error.message}: {self.link.words()}", hint=error.hint
             ) from error
-        for line in early:
-            self._take(line, time.monotonic_ns())
         self._reader.start()
 
     def send_job(self, job: Mapping[str, Any], shipment: Shipment) -> None:

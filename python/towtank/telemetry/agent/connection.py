@@ -102,7 +102,7 @@ class Agent:
 
     def _greet(self, link: Link) -> None:
         try:
-            self.welcome, _ = handshake.greet(link.connection, link.token)
+            self.welcome = handshake.greet(link.connection, link.token)
         except EngineError as error:
             link.connection.close()
             words = link.words()
