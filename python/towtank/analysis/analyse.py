@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from towtank.analysis import (
+    cold_starts,
     conditions,
     descriptive,
     each,
@@ -75,7 +76,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     ----------
     results : Results
         Only plan, run records, count tables, totals and samples are read; requests are scanned only in runs that have
-        spans, which are joined to them.
+        spans, which are joined to them, or may have cold starts.
     derived : DerivedRuns, optional
         Where what is derived of single runs is kept (`kept_runs`): runs that have not changed are not read again.
 
@@ -167,6 +168,8 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
             [pods.start_curves(*of_one) for of_one in gathered.pods.items()], pods.CURVE_COLUMNS
         ),
         generators=generators.generators_of(gathered.counted),
+        cold_spreads=cold_starts.spreads(gathered.cold),
+        cold_phases=cold_starts.anatomy(gathered.cold),
         spreads=descriptive.spreads(plan, counting, blocks=len({run.block for run in gathered.records})),
         normality=normality.normality_table(plan, counting, alpha=1 - confidence),
         break_even=level,

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from towtank.analysis import hops
+from towtank.analysis.cold_starts import ColdStarts
 from towtank.analysis.distribution import Distribution, Pool
 from towtank.analysis.engine_findings import EngineFinding
 from towtank.analysis.model import Finding, Quantity, RunSummary
@@ -65,6 +66,7 @@ class Gathered:
     costs: dict[str, list[RunCost]] = field(default_factory=lambda: defaultdict(list))
     """Treatment → what its runs that count cost; empty without prices."""
     heat: list[pd.DataFrame] = field(default_factory=list)
+    cold: dict[str, list[ColdStarts]] = field(default_factory=lambda: defaultdict(list))
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -155,3 +157,5 @@ def _take(gathered: Gathered, record: RunRecord, summary: RunSummary, run: Count
         gathered.steadiness.append(run.steadiness)
     if run.scaling is not None:
         gathered.scaling.append(run.scaling)
+    if run.cold is not None:
+        gathered.cold[treatment].append(run.cold)

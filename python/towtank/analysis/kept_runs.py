@@ -11,7 +11,7 @@ import towtank
 from towtank.store import Results
 from towtank.store.derived import DerivedRuns
 
-_PARTS = ("", "analysis", "cost", "design", "store")
+_PARTS = ("", "analysis", "autoscaling/hpa", "autoscaling/kpa", "cost", "design", "store")
 """Packages that what is derived of a run depends on."""
 _LIBRARIES = ("numpy", "pandas", "scipy", "pyarrow", "duckdb")
 """Distributions of others that it depends on: what one of them mends, or breaks, is in the numbers."""

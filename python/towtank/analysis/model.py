@@ -302,3 +302,7 @@ class ExperimentAnalysis:
     """What claims rest on, whether or not anything went wrong."""
     own: Mapping[str, Variable] = field(default_factory=dict)
     """Response variables that the experiment file declares."""
+    cold_spreads: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Time to first byte of cold requests, pooled over runs (`cold_starts.spreads`)."""
+    cold_phases: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Phases of cold requests, means over requests (`cold_starts.anatomy`)."""

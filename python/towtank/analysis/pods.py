@@ -85,6 +85,12 @@ class Pods:
         There were more.
     ready_of : DataFrame
         t_us, workload, value: pods that take requests, of each workload.
+    named : mapping
+        Pod (its name) → its uid, or its name where none is told; the last one of that name.
+    told_by : mapping
+        Pod (its uid) → the source that told its life.
+    started_within_us : mapping
+        Pod (its uid) → how exactly an agent knows when its first container started.
     """
 
     counts: pd.DataFrame
@@ -94,6 +100,9 @@ class Pods:
     gaps_us: Sequence[tuple[int, int]] = ()
     gaps_unlisted: bool = False
     ready_of: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(READY_OF)))
+    named: dict[str, str] = field(default_factory=dict)
+    told_by: dict[str, str] = field(default_factory=dict)
+    started_within_us: dict[str, int] = field(default_factory=dict)
 
     @property
     def observed(self) -> bool:
@@ -113,6 +122,8 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
     lives: dict[str, dict[str, int]] = {}
     own_times: dict[str, dict[str, float]] = {}
     workloads: dict[str, str] = {}
+    named: dict[str, str] = {}
+    told_by: dict[str, str] = {}
     for row in _of_source(events).to_pylist():
         if not row["kind"].startswith(_STEP):
             continue
@@ -120,12 +131,13 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
         pod = detail.get("uid") or row["instance"]
         if row["instance"] and step not in lives.setdefault(pod, {}):
             lives[pod][step] = int(row["t_us"])
+            named[row["instance"]], told_by[pod] = pod, row["source"]
             own = _instant_s(detail.get("object_time", ""))
             if own is not None:
                 own_times.setdefault(pod, {})[step] = own
         if detail.get("workload"):
             workloads[row["instance"]] = detail["workload"]
-    _note_container_starts(lives, events)
+    within_us = _note_container_starts(lives, events)
     counted = _of_source(samples)
     rows = counted.filter(
         pc.and_(
@@ -150,6 +162,9 @@ def read_pods(samples: pa.Table, events: pa.Table, telemetry: Mapping[str, Any] 
         [(gap["from_us"], gap["to_us"]) for gap in gaps if gap["source"] in COUNTING],
         known.get("gap_count", 0) > len(gaps),
         _ready_of(counted),
+        named,
+        told_by,
+        within_us,
     )
 
 
@@ -161,13 +176,19 @@ def _ready_of(counted: pa.Table) -> pd.DataFrame:
     return pd.DataFrame({name: column.to_pandas() for name, column in zip(READY_OF, columns, strict=True)})
 
 
-def _note_container_starts(lives: dict[str, dict[str, int]], events: pa.Table) -> None:
-    """Where an agent saw a pod's first container start, that instant counts: the message of it comes later."""
+def _note_container_starts(lives: dict[str, dict[str, int]], events: pa.Table) -> dict[str, int]:
+    """Where an agent saw a pod's first container start, that instant counts: the message of it comes later.
+
+    Returns how exactly these instants are known, µs.
+    """
+    within_us: dict[str, int] = {}
     for row in _of_source(events, (AGENT,)).to_pylist():
         detail = json.loads(row["detail"] or "{}") if row["kind"] == _CONTAINER_STARTED else {}
         life = lives.get(detail.get("uid", ""), {})
         if "started" in life and not detail.get("init"):
             life["started"] = min(life["started"], int(row["t_us"]))
+            within_us[detail["uid"]] = int(detail.get("uncertainty_us", 0))
+    return within_us
 
 
 def _instant_s(text: str) -> float | None:

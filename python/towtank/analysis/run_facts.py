@@ -8,7 +8,20 @@ from typing import Any
 
 import pandas as pd
 
-from towtank.analysis import each, heat, hops, logs, observed, pods, resources, scaling, shifts, timeseries
+from towtank.analysis import (
+    cold_starts,
+    each,
+    heat,
+    hops,
+    logs,
+    observed,
+    pods,
+    resources,
+    scaling,
+    shifts,
+    timeseries,
+)
+from towtank.analysis.cold_starts import ColdStarts, Settled
 from towtank.analysis.distribution import Distribution
 from towtank.analysis.engine_findings import EngineFinding, engine_findings
 from towtank.analysis.hops import RunHops
@@ -54,6 +67,10 @@ class Asked:
         What supply is compared with.
     priced : PricedDeployment, optional
         What its deployment is paid by; None without a price.
+    settled : {"zero", "baseline"}, optional
+        What its deployment had settled at before the load.
+    tells_cold : bool
+        Its answers tell cold starts.
     """
 
     wanted: tuple[str, ...]
@@ -64,6 +81,8 @@ class Asked:
     shares: Mapping[tuple[str, str], float]
     demanded: Demanded | None
     priced: PricedDeployment | None
+    settled: Settled = None
+    tells_cold: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +104,7 @@ class CountedFacts:
     hops: RunHops | None
     steadiness: Steadiness | None
     scaling: RunScaling | None
+    cold: ColdStarts | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +145,8 @@ def asked_of(plan: Plan) -> dict[str, Asked]:
             trace_shares(treatment.spec.driven, treatment.spec.generator.traceparent),
             scaling.demanded(treatment.spec),
             cost.deployments.get(treatment.spec.deployment_name) if cost is not None else None,
+            treatment.spec.settle.until.replicas,
+            any(one.cold is not None for one in treatment.spec.driven.values()),
         )
         for treatment in plan.treatments
     }
@@ -180,7 +202,15 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
         hops=hops.of_run(folder, asked.shares),
         steadiness=shifts.of_run(record, series, run.events, asked.stretches),
         scaling=scaled,
+        cold=_cold_starts(folder, run, asked),
     )
+
+
+def _cold_starts(folder: RunFolder, run: RunData, asked: Asked) -> ColdStarts | None:
+    """Requests are scanned only where some of them can have been cold."""
+    if not run.pods.lives and not asked.tells_cold:
+        return None
+    return cold_starts.of_run(folder, run.pods, asked.settled)
 
 
 def _step_limits(treatment: Treatment) -> dict[str, float]:

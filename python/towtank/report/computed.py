@@ -38,6 +38,12 @@ COMPUTED = {
     "faults": f"From the first fault to the end of the measured window; {_ESTIMATE}.",
     "pods": f"From the pods and nodes that were watched, over the measured window; {_ESTIMATE}.",
     "pod-starts": "Times between the conditions of every pod's start, pooled over the pods of all runs that count.",
+    "cold-starts": "Order statistics (type 7) and standard deviation of the time to first byte of cold requests, "
+    "pooled over the runs that count.",
+    "cold-phases": "Mean length of the phases of cold requests that could be joined to the instance that answered; "
+    "what is shorter than it is known is merged.",
+    "cold-starts-figure": "Mean length of the phases of cold requests that could be joined to the instance that "
+    "answered; what is shorter than it is known is merged.",
     "usage": "Mean over the measured window of the samples of each pod or node, then over runs.",
     "logs": f"Bytes that instances wrote in the measured window, kept or not; {_ESTIMATE}.",
     "outcomes-table": "Requests due in the measured windows by outcome, counted over all runs that count.",

@@ -154,6 +154,7 @@ class Figures:
     observed: tuple[Figure, ...] = ()
     pod_starts: Figure | None = None
     supply: Figure | None = None
+    cold_starts: Figure | None = None
     load_line: Figure | None = None
     each: tuple[Figure, ...] = ()
     hops: Figure | None = None

@@ -17,6 +17,7 @@ import pytest
 from support.make_results import TreatmentModel, make_results
 from towtank.analysis import analyse
 from towtank.analysis import kept_runs as kept_module
+from towtank.analysis.cold_starts import ColdStarts
 from towtank.analysis.demand import Judged
 from towtank.analysis.distribution import Distribution, Pool, merge
 from towtank.analysis.elasticity import Adaptation, Elasticity
@@ -189,7 +190,7 @@ def facts(**counted):
     }
     plain = CountedFacts(
         latency=Distribution.of([3, 5, 5]), steps=(), pods=Pods(pd.DataFrame(), {}, {}), crowded=(), bursts=(),
-        hops=None, steadiness=None, scaling=None, **empty,
+        hops=None, steadiness=None, scaling=None, cold=None, **empty,
     )  # fmt: skip
     return RunFacts(summary, (), dataclasses.replace(plain, **counted))
 
@@ -198,14 +199,16 @@ def test_pods_and_hops_come_back_as_they_were(tmp_path):
     counts = pd.DataFrame({"t_us": [0, 5], "metric": ["nodes", "nodes"], "value": [1.0, float("nan")]})
     lives = {"uid": {"created": 3, "ready": 9}}
     pods = Pods(
-        counts, lives, {"app-0": "Deployment/app"}, {"uid": {"created": 1.5}}, [(1, 2)], gaps_unlisted=True
-    )
+        counts, lives, {"app-0": "Deployment/app"}, {"uid": {"created": 1.5}}, [(1, 2)], gaps_unlisted=True,
+        named={"app-0": "uid"}, told_by={"uid": "kubernetes"}, started_within_us={"uid": 400},
+    )  # fmt: skip
     hops = RunHops("b01", {("get", "median"): Sums(2, 9, {("span", "app", "GET /"): (1, 2, 3)})}, 2, 0, 0, 1)
     lasting = dict.fromkeys(ELASTICITY, 0.5)
     scaling = RunScaling(
         "one", "b01", Judged(Elasticity(60.0, **lasting)), (Adaptation(1.0, 1.0, 2.0, None, 3.0),), counts
     )
-    kept = facts(pods=pods, hops=hops, bursts=({"t_s": 1.0, "bytes": 7},), scaling=scaling)
+    cold = ColdStarts(counts, {"ready": 100})
+    kept = facts(pods=pods, hops=hops, bursts=({"t_s": 1.0, "bytes": 7},), scaling=scaling, cold=cold)
     pack(kept, tmp_path / "one")
     assert_same(unpack(tmp_path / "one", RunFacts), kept)
 

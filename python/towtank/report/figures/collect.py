@@ -9,6 +9,7 @@ from altair.utils.schemapi import debug_mode
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report.figures import base
 from towtank.report.figures.break_even import break_even
+from towtank.report.figures.cold_starts import cold_starts
 from towtank.report.figures.counts import instances, outcomes
 from towtank.report.figures.each import each
 from towtank.report.figures.ecdf import ecdf
@@ -58,6 +59,7 @@ def collect(
             instances=instances(analysis, names),
             pod_starts=pod_starts(analysis, names),
             supply=supply(analysis, names),
+            cold_starts=cold_starts(analysis, names),
             load_line=load_line(analysis, names),
             hops=hops(analysis, names),
             violins=violins(analysis, names),

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
-import altair as alt
 import pandas as pd
 
 from towtank.analysis.hops import BEFORE, OTHER, OUTSIDE, SPAN
 from towtank.analysis.model import ExperimentAnalysis
 from towtank.report import hops as called
-from towtank.report.figures import base
-from towtank.report.figures.base import Chart, Layout
+from towtank.report.figures import base, stacked
 from towtank.report.hops import Bar, Part
 from towtank.report.model import Figure
 from towtank.report.naming import Names
 from towtank.report.style import HOPS_LIGHT, LIGHT
 from towtank.report.text import clean, listed, shorten
-from towtank.units import format_duration
 
 MOST_ROWS = 24
 """Bars; treatments and steps beyond them are in the table."""
@@ -40,54 +36,23 @@ def hops(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
     legend = _legend(drawn)
     colors = dict(zip(legend.values(), _colors(legend), strict=True))
     order = list(label.values())
-    rows = [row for bar in bars for row in _stack([p for p in drawn if p.bar == bar], label[bar], legend)]
+    rows = [
+        row
+        for bar in bars
+        for row in stacked.stack(_lengths([p for p in drawn if p.bar == bar], legend), label[bar], "hop")
+    ]
     more = f" {left} further bars are in the table only." if left else ""
     return base.build(
         id="hops",
         title="Where time went, hop by hop",
         caption="Mean self time of each hop in median and in slow requests; below the table stands which these are and "
         f"what the parts mean.{more}",
-        alt_text=f"Stacked bars of time by hop. Largest parts: {listed(_largest(rows, order), most=8)}.",
-        draw=lambda layout: _draw(layout, order, colors),
+        alt_text=f"Stacked bars of time by hop. Largest parts: {listed(stacked.largest(rows, order, 'hop'), most=8)}.",
+        draw=lambda layout: stacked.draw(
+            layout, order, colors, dataset="hops", part="hop", time="mean self time"
+        ),
         datasets={"hops": pd.DataFrame(rows), "rows": pd.DataFrame({"bar": order})},
     )
-
-
-def _draw(layout: Layout, order: list[str], colors: dict[str, str]) -> Chart:
-    y = alt.Y(
-        "bar:N",
-        sort=order,
-        scale=alt.Scale(domain=order),
-        axis=None if layout.narrow else base.row_axis(limit=300),
-    )
-    key = alt.Legend(
-        title=None,
-        orient="top",
-        symbolType="square",
-        columns=1 if layout.narrow else 3,
-        labelLimit=layout.width // (1 if layout.narrow else 3) - 50,
-    )
-    axis = base.duration_axis("mean time", tickCount=4 if layout.narrow else 7)
-    marks = alt.Chart(base.data("hops")).mark_bar(stroke=LIGHT["paper"], strokeWidth=1, height=20)
-    parts = marks.encode(
-        x=alt.X("start:Q", axis=axis, scale=alt.Scale(zero=True)),
-        x2="end:Q",
-        y=y,
-        color=alt.Color(
-            "hop:N", scale=alt.Scale(domain=list(colors), range=list(colors.values())), legend=key
-        ),
-        tooltip=[
-            alt.Tooltip("bar:N", title="requests"),
-            alt.Tooltip("hop:N"),
-            alt.Tooltip("shown:N", title="mean self time"),
-        ],
-    )
-    left = 6 if layout.narrow else min(310, 24 + max(len(name) for name in order) * 7)
-    width = layout.plot(left=left, right=20)
-    if not layout.narrow:
-        return alt.layer(parts, width=width, height=alt.Step(34))
-    text = alt.Chart(base.data("rows")).mark_text(align="left", dy=-20, fontSize=12)
-    return alt.layer(parts, text.encode(x=alt.value(0), y=y, text="bar:N"), width=width, height=alt.Step(52))
 
 
 def _row(names: Names, bar: Bar, *, several: bool) -> str:
@@ -119,27 +84,9 @@ def _colors(legend: dict[tuple[str, str], str]) -> list[str]:
     return [special[kind] if kind in special else next(looks) for kind, _ in legend]
 
 
-def _stack(parts: list[Part], bar: str, legend: dict[tuple[str, str], str]) -> list[dict[str, Any]]:
-    """Put the parts of one bar end to end, in the order of the legend."""
+def _lengths(parts: list[Part], legend: dict[tuple[str, str], str]) -> dict[str, float]:
+    """How long each part of one bar is, in the order of the legend."""
     lengths = dict.fromkeys(legend.values(), 0.0)
     for part in parts:
         lengths[legend.get(part.key) or legend[_OTHERS]] += part.self_s
-    rows: list[dict[str, Any]] = []
-    start = 0.0
-    for hop, length in lengths.items():
-        if length > 0:
-            shown = format_duration(length)
-            rows.append({"bar": bar, "hop": hop, "start": start, "end": start + length, "shown": shown})
-            start += length
-    return rows
-
-
-def _largest(rows: list[dict[str, Any]], order: list[str]) -> list[str]:
-    """The longest part of each bar, in words."""
-    words = []
-    for bar in order:
-        mine = [row for row in rows if row["bar"] == bar]
-        if mine:
-            first = max(mine, key=lambda row: float(row["end"] - row["start"]))
-            words.append(f"{bar} {first['hop']} {first['shown']}")
-    return words
+    return lengths

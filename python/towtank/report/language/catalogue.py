@@ -23,7 +23,7 @@ ENGLISH = "en"
 _PLACE = re.compile(r"\{(\w+)\}")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CUTS = tuple(re.compile(cut) for cut in (
-    r"(?<=[.!?])(\s+)", r"(;\s+)", r"(\s+\|\s+|\s+·\s+)", r"(:\s+)", r"(,\s+|\s+and\s+|\s+or\s+)",
+    r"(?<=[.!?])(\s+)", r"(;\s+)", r"(\s+\|\s+|\s+[·→]\s+)", r"(:\s+)", r"(,\s+|\s+and\s+|\s+or\s+)",
 ))  # fmt: skip
 """Where a text is taken apart."""
 _AROUND = re.compile(r"^([^\w{“]*)(.*?)([^\w}%”)]*)$", re.DOTALL)
@@ -39,7 +39,7 @@ _OURS = re.compile(
 """Words that English sentences have and names of experiments seldom do."""
 QUOTED = "quoted"
 """Place whose text stays as it is: the message of an error as it was printed."""
-_PARTS = re.compile(r"(\s+[·÷]\s+|\s+[↓↑])")
+_PARTS = re.compile(r"(\s+[·÷→]\s+|\s+[↓↑])")
 """Between the parts of a label."""
 _NUMBER = re.compile(r"([^\w]*[\d.,\u202f]+\s)([^\W\d_]+)")
 """A number with its unit."""

@@ -3,6 +3,7 @@
 from towtank.report.tables.capacities import capacities
 from towtank.report.tables.claims import claims, factorial, service_levels
 from towtank.report.tables.clusters import pod_starts, pods, usage
+from towtank.report.tables.cold_starts import cold_phases, cold_starts
 from towtank.report.tables.conditions import conditions
 from towtank.report.tables.cost import break_even, cost_items, costs
 from towtank.report.tables.elasticity import elasticity
@@ -19,6 +20,8 @@ __all__ = [
     "break_even",
     "capacities",
     "claims",
+    "cold_phases",
+    "cold_starts",
     "conditions",
     "cost_items",
     "costs",
