@@ -24,7 +24,7 @@ ALLOWED = {
     "design": {"platforms", "telemetry", "drivers", "faults", "cost"},
     "load": {"design", "platforms"},
     "store": {"design", "load", "telemetry"},
-    "analysis": {"design", "store", "cost"},
+    "analysis": {"autoscaling", "design", "store", "cost"},
     "report": {"analysis", "store", "design", "cost"},
     "notebook": {"analysis", "report", "store"},
     "audit": set(),

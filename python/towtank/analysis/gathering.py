@@ -16,6 +16,7 @@ from towtank.analysis.engine_findings import EngineFinding
 from towtank.analysis.model import Finding, Quantity, RunSummary
 from towtank.analysis.paid import Paid
 from towtank.analysis.pods import Pods
+from towtank.analysis.predicted_scaling import RunPredictions
 from towtank.analysis.requested import Crowded
 from towtank.analysis.run_cost import RunCost, run_costs
 from towtank.analysis.run_facts import Asked, CountedFacts, RunFacts, asked_of, derive
@@ -67,6 +68,7 @@ class Gathered:
     """Treatment → what its runs that count cost; empty without prices."""
     heat: list[pd.DataFrame] = field(default_factory=list)
     cold: dict[str, list[ColdStarts]] = field(default_factory=lambda: defaultdict(list))
+    predicted: list[RunPredictions] = field(default_factory=list)
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -159,3 +161,5 @@ def _take(gathered: Gathered, record: RunRecord, summary: RunSummary, run: Count
         gathered.scaling.append(run.scaling)
     if run.cold is not None:
         gathered.cold[treatment].append(run.cold)
+    if run.predicted is not None:
+        gathered.predicted.append(run.predicted)

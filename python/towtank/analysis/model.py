@@ -306,3 +306,7 @@ class ExperimentAnalysis:
     """Time to first byte of cold requests, pooled over runs (`cold_starts.spreads`)."""
     cold_phases: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Phases of cold requests, means over requests (`cold_starts.anatomy`)."""
+    predictions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """How well each autoscaler of each run is predicted (`predicted_scaling.COLUMNS`)."""
+    predicted_scaling: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Instances that should have been wanted, that were, and that were ready (`predicted_scaling.SERIES_COLUMNS`)."""

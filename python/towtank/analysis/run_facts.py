@@ -16,6 +16,7 @@ from towtank.analysis import (
     logs,
     observed,
     pods,
+    predicted_scaling,
     resources,
     scaling,
     shifts,
@@ -29,6 +30,7 @@ from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.own_values import own_values
 from towtank.analysis.paid import Paid, read_paid
 from towtank.analysis.pods import Pods
+from towtank.analysis.predicted_scaling import RunPredictions
 from towtank.analysis.requested import Crowded, crowded
 from towtank.analysis.run_values import rises_s
 from towtank.analysis.scaling import Demanded, RunScaling
@@ -105,6 +107,7 @@ class CountedFacts:
     steadiness: Steadiness | None
     scaling: RunScaling | None
     cold: ColdStarts | None
+    predicted: RunPredictions | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +206,9 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
         steadiness=shifts.of_run(record, series, run.events, asked.stretches),
         scaling=scaled,
         cold=_cold_starts(folder, run, asked),
+        predicted=predicted_scaling.of_run(record, folder.samples())
+        if predicted_scaling.is_scaled(record)
+        else None,
     )
 
 

@@ -196,6 +196,8 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.cold_phases(analysis, names),
         figures.supply,
         tables.elasticity(analysis, names),
+        figures.predicted_scaling,
+        tables.predicted_scaling(analysis, names),
         tables.usage(analysis, names),
         *figures.each,
         tables.logs(analysis, names),

@@ -44,6 +44,10 @@ COMPUTED = {
     "what is shorter than it is known is merged.",
     "cold-starts-figure": "Mean length of the phases of cold requests that could be joined to the instance that "
     "answered; what is shorter than it is known is merged.",
+    "predicted-scaling": "The published algorithm of the autoscaler on what was observed, decision by decision, over "
+    "all runs that count.",
+    "predicted-scaling-figure": "The published algorithm of the autoscaler on what was observed in the first run of "
+    "each treatment.",
     "usage": "Mean over the measured window of the samples of each pod or node, then over runs.",
     "logs": f"Bytes that instances wrote in the measured window, kept or not; {_ESTIMATE}.",
     "outcomes-table": "Requests due in the measured windows by outcome, counted over all runs that count.",

@@ -155,6 +155,7 @@ class Figures:
     pod_starts: Figure | None = None
     supply: Figure | None = None
     cold_starts: Figure | None = None
+    predicted_scaling: Figure | None = None
     load_line: Figure | None = None
     each: tuple[Figure, ...] = ()
     hops: Figure | None = None

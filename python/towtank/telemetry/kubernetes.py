@@ -47,6 +47,7 @@ class KubernetesSource:
         self._nodes: NodeLives | None = None
         self._scaled: deque[tuple[int, str, int, int]] = deque()
         self._events: list[Event] = []
+        self._autoscalers: dict[str, Json] = {}
 
     def look_ahead_at(
         self, options: Mapping[str, Any], deployments: Sequence[Any], root: Path
@@ -144,11 +145,16 @@ class KubernetesSource:
         return events
 
     def facts(self) -> Mapping[str, Any]:
-        """Of which type the machines of the nodes are; see `base.StatesFacts`."""
-        return {} if self._nodes is None else self._nodes.facts()
+        """Of which type the machines of the nodes are, and what autoscalers go by; see `base.StatesFacts`."""
+        machines = {} if self._nodes is None else self._nodes.facts()
+        return {**machines, **({"autoscalers": self._autoscalers} if self._autoscalers else {})}
 
     def close(self) -> Iterable[Sample]:
-        """End the watches of workloads."""
+        """End the watches of workloads; what autoscalers go by is kept for what they should have done."""
+        if self._view is not None:
+            self._autoscalers = {
+                str(one["metadata"]["name"]): one.get("spec") or {} for one in self._view.autoscalers
+            }
         for _, watcher in self._wanted:
             watcher.close()
         self._wanted, self._view = [], None

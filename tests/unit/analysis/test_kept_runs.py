@@ -26,6 +26,7 @@ from towtank.analysis.kept_runs import kept_runs
 from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.paid import Paid, Series, Work
 from towtank.analysis.pods import Pods
+from towtank.analysis.predicted_scaling import Prediction, RunPredictions
 from towtank.analysis.run_facts import CountedFacts, RunFacts
 from towtank.analysis.scaling import METRICS as ELASTICITY
 from towtank.analysis.scaling import RunScaling
@@ -190,7 +191,8 @@ def facts(**counted):
     }
     plain = CountedFacts(
         latency=Distribution.of([3, 5, 5]), steps=(), pods=Pods(pd.DataFrame(), {}, {}), crowded=(), bursts=(),
-        hops=None, steadiness=None, scaling=None, cold=None, **empty,
+        hops=None, steadiness=None, scaling=None, cold=None, predicted=None,
+        **empty,
     )  # fmt: skip
     return RunFacts(summary, (), dataclasses.replace(plain, **counted))
 
@@ -208,7 +210,15 @@ def test_pods_and_hops_come_back_as_they_were(tmp_path):
         "one", "b01", Judged(Elasticity(60.0, **lasting)), (Adaptation(1.0, 1.0, 2.0, None, 3.0),), counts
     )
     cold = ColdStarts(counts, {"ready": 100})
-    kept = facts(pods=pods, hops=hops, bursts=({"t_s": 1.0, "bytes": 7},), scaling=scaling, cold=cold)
+    predicted = RunPredictions("one", "b01", (Prediction("app", "KPA", "load", 2, 0.5, 1, counts),))
+    kept = facts(
+        pods=pods,
+        hops=hops,
+        bursts=({"t_s": 1.0, "bytes": 7},),
+        scaling=scaling,
+        cold=cold,
+        predicted=predicted,
+    )
     pack(kept, tmp_path / "one")
     assert_same(unpack(tmp_path / "one", RunFacts), kept)
 

@@ -23,6 +23,7 @@ from towtank.report.figures.observed import observed
 from towtank.report.figures.pareto import paretos
 from towtank.report.figures.percentiles import percentiles
 from towtank.report.figures.pod_starts import pod_starts
+from towtank.report.figures.predicted_scaling import predicted_scaling
 from towtank.report.figures.supply import supply
 from towtank.report.figures.timeseries import timeseries
 from towtank.report.figures.violins import violins
@@ -60,6 +61,7 @@ def collect(
             pod_starts=pod_starts(analysis, names),
             supply=supply(analysis, names),
             cold_starts=cold_starts(analysis, names),
+            predicted_scaling=predicted_scaling(analysis, names),
             load_line=load_line(analysis, names),
             hops=hops(analysis, names),
             violins=violins(analysis, names),

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import altair as alt
 import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis
-from towtank.report.figures import base
-from towtank.report.figures.base import Chart, Layout
-from towtank.report.figures.timeplot import time_axis, whole_ticks
+from towtank.report.figures import base, steps
 from towtank.report.model import Figure
 from towtank.report.naming import Names
-from towtank.report.style import DASHES, HOPS_LIGHT
 from towtank.report.text import clean
 
 LINES = ("supply", "demand")
-MOST_TICKS = 6
-ROOM_ABOVE = 1.06
-"""Highest number on the axis, as a multiple of the highest that is drawn: a line on the edge would be cut."""
 _BAND = ("demand_low", "demand_high")
 
 
@@ -36,7 +29,9 @@ def supply(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         "first run of each treatment. The shade is between replicas of which fewer are sure to fail and those that "
         f"are sure to hold.{more}",
         alt_text=f"Ready and needed instances over time for {', '.join(panels)}.",
-        draw=lambda layout: _draw(layout, panels, lines),
+        draw=lambda layout: steps.draw(
+            layout, panels, lines, dataset="supply", metrics=LINES, band=("demand_bounds", *_BAND)
+        ),
         datasets={
             "supply": lines[["treatment", "metric", "t_s", "value"]],
             "demand_bounds": bounds,
@@ -78,32 +73,3 @@ def _bounds(frame: pd.DataFrame) -> pd.DataFrame:
             parts.append(wide.reset_index().assign(treatment=treatment))
     columns = ["treatment", "t_s", *_BAND]
     return pd.concat(parts)[columns] if parts else pd.DataFrame(columns=columns)
-
-
-def _draw(layout: Layout, panels: list[str], shown: pd.DataFrame) -> Chart:
-    single = len(panels) == 1
-    columns, width = layout.beside(len(panels))
-    key = alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=420)
-    time = alt.Scale(domain=[float(shown.t_s.min()), float(shown.t_s.max())], nice=False)
-    x = alt.X("t_s:Q", scale=time, axis=time_axis(4 if layout.narrow else 8))
-    most = max(1.0, float(shown.value.max()))
-    lines, hues, dashes = list(LINES), list(HOPS_LIGHT[:2]), [list(DASHES[i]) for i in range(2)]
-    counts = alt.Axis(title="instances", values=whole_ticks(most, most=MOST_TICKS), format="d")
-    y = alt.Y("value:Q", scale=alt.Scale(domain=[0, ROOM_ABOVE * most], nice=False), axis=counts)
-    charts: list[Chart] = []
-    for panel in panels:
-        steps, bounds = alt.Chart(base.data("supply")), alt.Chart(base.data("demand_bounds"))
-        if not single:
-            chosen = alt.datum.treatment == panel
-            steps, bounds = steps.transform_filter(chosen), bounds.transform_filter(chosen)
-        band = bounds.mark_area(opacity=0.25, color=hues[1], interpolate="step-after").encode(
-            x=x, y=alt.Y("demand_low:Q"), y2="demand_high:Q"
-        )
-        line = steps.mark_line(strokeWidth=2, interpolate="step-after").encode(
-            x=x, y=y,
-            color=alt.Color("metric:N", scale=alt.Scale(domain=lines, range=hues), legend=key),
-            strokeDash=alt.StrokeDash("metric:N", scale=alt.Scale(domain=lines, range=dashes), legend=key),
-        )  # fmt: skip
-        title = alt.Undefined if single else panel
-        charts.append(alt.layer(band, line, width=width, height=210 if layout.narrow else 260, title=title))
-    return base.grid(charts, columns=columns)

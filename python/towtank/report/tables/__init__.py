@@ -12,6 +12,7 @@ from towtank.report.tables.hops import hops
 from towtank.report.tables.load_curves import scaling_laws, turning_points
 from towtank.report.tables.logs import logs
 from towtank.report.tables.normality import normality
+from towtank.report.tables.predicted_scaling import predicted_scaling
 from towtank.report.tables.published import latencies, spreads, statuses, volumes
 from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
@@ -38,6 +39,7 @@ __all__ = [
     "outcomes",
     "pod_starts",
     "pods",
+    "predicted_scaling",
     "runs",
     "scaling_laws",
     "service_levels",
