@@ -24,6 +24,7 @@ import pytest
 from support import servers
 from support.fake_cluster import FakeCluster, FakeServer, listening_port
 from support.fake_deployment import MANIFESTS
+from support.fake_knative_metrics import KnativeParts
 from support.fake_netdata import Script as NetdataScript
 from support.fake_netdata import fake_netdata
 from support.fake_prometheus import Script as PrometheusScript
@@ -75,9 +76,10 @@ SUBJECTS: dict[str, Callable[[Start], dict[str, Any]]] = {
     "kubernetes": lambda start: {},
     "kubelet": lambda start: {},
     "metrics-server": lambda start: {},
+    "knative": lambda start: {"control": "port_forward"},
     "otlp": lambda start: {"listen": f"127.0.0.1:{free_port()}"},
 }
-IN_CLUSTERS = ("kubernetes", "kubelet", "metrics-server")
+IN_CLUSTERS = ("kubernetes", "kubelet", "metrics-server", "knative")
 HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
     "prometheus": prometheus_options,
     "netdata": netdata_options,
@@ -86,7 +88,8 @@ HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
 OF_SERVERS = ("prometheus", "netdata")
 UNIT = re.compile(
     r"(_bytes|_bytes_per_s|_per_s|_ratio|_cores|_s|_us|_1m)$|^(processes|threads|open_files|restarts)$"
-    r"|^(nodes|nodes_ready|nodes_used|replicas_[a-z]+|(autoscaler|ingress|instances)_[a-z0-9_]+)$"
+    r"|^(nodes|nodes_ready|nodes_used|replicas_[a-z]+|queue_depth)$"
+    r"|^(autoscaler|activator|ingress|instances|queue_proxy)_[a-z0-9_]+$"
 )
 CHEAP_S, CHEAP_WITH_ANSWERS_S = 0.004, 0.015
 
@@ -127,7 +130,11 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 def in_a_cluster(root: Path) -> Iterator[KubernetesDeployment]:
     """The small application in a cluster in memory, whose kubelets and metrics API answer."""
     (root / "app.yaml").write_text((MANIFESTS / "app.yaml").read_text())
-    with listening_port() as port, FakeServer(FakeCluster(node_port=port)) as server:
+    with (
+        listening_port() as port,
+        FakeServer(FakeCluster(node_port=port)) as server,
+        KnativeParts(server.cluster) as parts,
+    ):
         FakeKubelets(server.cluster)
         kubeconfig = server.write_kubeconfig(root / "kubeconfig")
         keys = {
@@ -140,6 +147,7 @@ def in_a_cluster(root: Path) -> Iterator[KubernetesDeployment]:
         made = KubernetesPlatform().deploy(KubernetesConfig.model_validate(keys), context)
         try:
             made.wait_ready(cancelled=lambda: None)
+            parts.say_something(made.view().namespace)
             yield made
         finally:
             made.remove()

@@ -6,14 +6,12 @@ chosen by their beginning before anything is parsed: a parser of the whole forma
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from towtank.telemetry.exposition import LABEL, LINE, number
+
 Level = Literal["pod", "container", "other"]
-_LINE = re.compile(r"([a-z_]+)\{(.*)\} (\S+)(?: (\d{1,15}))?$")
-_LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _SANDBOX = "POD"
 _PRESSURE = "container_pressure_"
 """Where the kernel does not offer pressure stall, kubelets write 0, as they do where nothing ever waited."""
@@ -103,14 +101,14 @@ def rows(text: str, namespace: str) -> Iterator[Row | Damaged]:
 
 
 def _row(line: str) -> Row | Damaged | None:
-    match = _LINE.match(line)
+    match = LINE.match(line)
     if match is None:
         return _damaged(line)
-    name, words, number, at = match.groups()
-    value = _number(number)
+    name, words, text, at = match.groups()
+    value = number(text)
     if value is None:
         return _damaged(line)
-    labels: dict[str, str] = dict(_LABEL.findall(words))
+    labels: dict[str, str] = dict(LABEL.findall(words or ""))
     pod, link = labels.get("pod", ""), labels.get("interface", "")
     if link == _LOOPBACK or (not pod and link.startswith(_VIRTUAL_LINKS)):
         return None
@@ -128,13 +126,4 @@ def _row(line: str) -> Row | Damaged | None:
 
 def _damaged(line: str) -> Damaged:
     name, _, rest = line.partition("{")
-    return Damaged(name, dict(_LABEL.findall(rest)).get("pod", ""), line)
-
-
-def _number(text: str) -> float | None:
-    """A finite number; None for anything else."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+    return Damaged(name, dict(LABEL.findall(rest)).get("pod", ""), line)

@@ -13,6 +13,7 @@ from towtank.errors import TelemetryError
 from towtank.fields import Model
 from towtank.plugins import PluginKind, Registry
 from towtank.telemetry.agent.options import AgentOptions
+from towtank.telemetry.knative.options import KnativeOptions
 from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import (
     HostOptions,
@@ -87,6 +88,12 @@ SOURCES: dict[str, SourceKind] = {
         "towtank.telemetry.metrics_server:MetricsServerSource",
         "CPU and memory of pods and nodes, from the metrics API",
         _IN_CLUSTERS,
+    ),
+    "knative": SourceKind(
+        KnativeOptions,
+        "towtank.telemetry.knative.source:KnativeSource",
+        "decisions of Knative's autoscaler; requests and queues of ingress, activator and queue-proxy",
+        ("knative",),
     ),
     "agent": SourceKind(
         AgentOptions,

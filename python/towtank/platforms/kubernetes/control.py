@@ -57,13 +57,18 @@ class Control:
     port : int
     wanted : str, optional
         The only way to be tried. Without it directly, and through the API server where that does not lead there.
+    greets : bool
+        It speaks first, so that it is known to be there before anything is asked of it; a server of HTTP does not.
     """
 
-    def __init__(self, api: ApiClient, namespace: str, port: int, wanted: ControlWay = None) -> None:
+    def __init__(
+        self, api: ApiClient, namespace: str, port: int, wanted: ControlWay = None, *, greets: bool = True
+    ) -> None:
         self._api = api
         self._namespace = namespace
         self._port = port
         self._wanted = wanted
+        self._greets = greets
         self._direct_to: set[str] = set()
         self._no_way: EngineError | None = None
 
@@ -151,7 +156,8 @@ class Control:
         except PlatformError as error:  # the API server does not answer
             raise EngineError(error.message, hint=error.hint) from error
         try:
-            forwarded.wait_first_words(CONNECT_TIMEOUT_S)
+            if self._greets:
+                forwarded.wait_first_words(CONNECT_TIMEOUT_S)
         except PlatformError as error:
             forwarded.connection.close()
             raise EngineError(error.message) from error
