@@ -33,6 +33,7 @@ from towtank.analysis import (
     slo,
     timeseries,
     usage,
+    who_answered,
 )
 from towtank.analysis.break_even import break_even
 from towtank.analysis.capacity import searched_in, sentence
@@ -172,6 +173,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         cold_spreads=cold_starts.spreads(gathered.cold),
         cold_phases=cold_starts.anatomy(gathered.cold),
         predictions=predicted_scaling.table(gathered.predicted),
+        who_answered=who_answered.table(gathered.answers),
         predicted_scaling=predicted_scaling.series(gathered.predicted),
         spreads=descriptive.spreads(plan, counting, blocks=len({run.block for run in gathered.records})),
         normality=normality.normality_table(plan, counting, alpha=1 - confidence),

@@ -24,6 +24,7 @@ from towtank.analysis.scaling import RunScaling
 from towtank.analysis.selection import counting_attempts
 from towtank.analysis.shifts import Steadiness
 from towtank.analysis.steady_state import steady_findings, steady_state
+from towtank.analysis.who_answered import RunAnswers
 from towtank.design.plan import Plan
 from towtank.store import Results
 from towtank.store.derived import DerivedRuns
@@ -69,6 +70,7 @@ class Gathered:
     heat: list[pd.DataFrame] = field(default_factory=list)
     cold: dict[str, list[ColdStarts]] = field(default_factory=lambda: defaultdict(list))
     predicted: list[RunPredictions] = field(default_factory=list)
+    answers: list[RunAnswers] = field(default_factory=list)
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -163,3 +165,5 @@ def _take(gathered: Gathered, record: RunRecord, summary: RunSummary, run: Count
         gathered.cold[treatment].append(run.cold)
     if run.predicted is not None:
         gathered.predicted.append(run.predicted)
+    if run.answers is not None:
+        gathered.answers.append(run.answers)

@@ -306,6 +306,8 @@ class ExperimentAnalysis:
     """Time to first byte of cold requests, pooled over runs (`cold_starts.spreads`)."""
     cold_phases: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Phases of cold requests, means over requests (`cold_starts.anatomy`)."""
+    who_answered: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Who made the answers that refused requests (`who_answered.COLUMNS`)."""
     predictions: pd.DataFrame = field(default_factory=pd.DataFrame)
     """How well each autoscaler of each run is predicted (`predicted_scaling.COLUMNS`)."""
     predicted_scaling: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -21,6 +21,7 @@ from towtank.analysis import (
     scaling,
     shifts,
     timeseries,
+    who_answered,
 )
 from towtank.analysis.cold_starts import ColdStarts, Settled
 from towtank.analysis.distribution import Distribution
@@ -38,6 +39,7 @@ from towtank.analysis.selection import wanted_variables
 from towtank.analysis.shifts import Steadiness
 from towtank.analysis.summaries import RunData, summarise_run
 from towtank.analysis.tables import step_label
+from towtank.analysis.who_answered import RunAnswers
 from towtank.cost.spec import PricedDeployment
 from towtank.design.constant_load import constant_stretches
 from towtank.design.journey_shape import step_timeouts_s, trace_shares
@@ -108,6 +110,7 @@ class CountedFacts:
     scaling: RunScaling | None
     cold: ColdStarts | None
     predicted: RunPredictions | None
+    answers: RunAnswers | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +189,7 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
     of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
     series = timeseries.run_timeseries(run)
     shown = resources.for_figures(run.samples, **of_run, bin_us=record.bin_us)
+    samples = folder.samples() if predicted_scaling.is_scaled(record) else None
     single = pd.DataFrame() if run.usage.empty else each.each(run.samples, run.nodes, **of_run)
     return CountedFacts(
         latency=run.latency,
@@ -206,9 +210,10 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
         steadiness=shifts.of_run(record, series, run.events, asked.stretches),
         scaling=scaled,
         cold=_cold_starts(folder, run, asked),
-        predicted=predicted_scaling.of_run(record, folder.samples())
-        if predicted_scaling.is_scaled(record)
-        else None,
+        predicted=predicted_scaling.of_run(record, samples) if samples is not None else None,
+        answers=None
+        if samples is None
+        else who_answered.of_run(record.treatment_id, samples, run.events, run.totals),
     )
 
 

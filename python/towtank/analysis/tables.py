@@ -232,6 +232,14 @@ class Totals:
             found[str(status) if status else "none"] = number
         return found
 
+    def all_by_status(self) -> dict[str, int]:
+        """Requests of the whole load that were answered, by status code, whether in the window or not."""
+        return {
+            str(status): int(self.count[self.status == status].sum())
+            for status in np.unique(self.status)
+            if status
+        }
+
     def by_answer(self) -> dict[str, int]:
         """Requests of the window by status code; where there was none, "timeout" or the name of the outcome."""
         found: dict[str, int] = {}

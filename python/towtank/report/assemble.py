@@ -210,6 +210,7 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         *figures.paretos,
         figures.outcomes,
         tables.outcomes(analysis, names),
+        tables.who_answered(analysis, names),
         tables.steps(analysis.steps, names),
         figures.instances,
         tables.instances(analysis, names),

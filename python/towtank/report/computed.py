@@ -48,6 +48,8 @@ COMPUTED = {
     "all runs that count.",
     "predicted-scaling-figure": "The published algorithm of the autoscaler on what was observed in the first run of "
     "each treatment.",
+    "who-answered": "Answers of the whole load that refused requests, attributed by the counters of each part on "
+    "the way (docs/serverless.md).",
     "usage": "Mean over the measured window of the samples of each pod or node, then over runs.",
     "logs": f"Bytes that instances wrote in the measured window, kept or not; {_ESTIMATE}.",
     "outcomes-table": "Requests due in the measured windows by outcome, counted over all runs that count.",

@@ -30,6 +30,7 @@ from towtank.analysis.predicted_scaling import Prediction, RunPredictions
 from towtank.analysis.run_facts import CountedFacts, RunFacts
 from towtank.analysis.scaling import METRICS as ELASTICITY
 from towtank.analysis.scaling import RunScaling
+from towtank.analysis.who_answered import Answered, RunAnswers
 from towtank.design.model import Answer
 from towtank.store import Results, RunFolder
 from towtank.store.packing import PackedError, pack, unpack
@@ -191,7 +192,7 @@ def facts(**counted):
     }
     plain = CountedFacts(
         latency=Distribution.of([3, 5, 5]), steps=(), pods=Pods(pd.DataFrame(), {}, {}), crowded=(), bursts=(),
-        hops=None, steadiness=None, scaling=None, cold=None, predicted=None,
+        hops=None, steadiness=None, scaling=None, cold=None, predicted=None, answers=None,
         **empty,
     )  # fmt: skip
     return RunFacts(summary, (), dataclasses.replace(plain, **counted))
@@ -209,6 +210,7 @@ def test_pods_and_hops_come_back_as_they_were(tmp_path):
     scaling = RunScaling(
         "one", "b01", Judged(Elasticity(60.0, **lasting)), (Adaptation(1.0, 1.0, 2.0, None, 3.0),), counts
     )
+    answers = RunAnswers("one", {"503": Answered(5, {"ingress": 3}, 2, 0)})
     cold = ColdStarts(counts, {"ready": 100})
     predicted = RunPredictions("one", "b01", (Prediction("app", "KPA", "load", 2, 0.5, 1, counts),))
     kept = facts(
@@ -218,6 +220,7 @@ def test_pods_and_hops_come_back_as_they_were(tmp_path):
         scaling=scaling,
         cold=cold,
         predicted=predicted,
+        answers=answers,
     )
     pack(kept, tmp_path / "one")
     assert_same(unpack(tmp_path / "one", RunFacts), kept)

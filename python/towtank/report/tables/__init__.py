@@ -16,6 +16,7 @@ from towtank.report.tables.predicted_scaling import predicted_scaling
 from towtank.report.tables.published import latencies, spreads, statuses, volumes
 from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
+from towtank.report.tables.who_answered import who_answered
 
 __all__ = [
     "break_even",
@@ -50,4 +51,5 @@ __all__ = [
     "turning_points",
     "usage",
     "volumes",
+    "who_answered",
 ]
