@@ -55,6 +55,7 @@ WORDS_OF_OURS = (
     "{treatment} compared with {baseline} is {and}.",
     "lifetime", "environment", "collapses", "all", "randomized blocks", "listed",
     "more", "less", "higher", "lower", "points", "once", "pod", "node", "pods", "nodes",
+    "sent", "created", "scheduled", "pulled", "ready", "first byte", "forced", "natural", "wanted", "exactly",
 )  # fmt: skip
 """Single words that are put together elsewhere than where they stand."""
 

@@ -86,7 +86,7 @@ _SOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...], bool], ...]] = {
         ("apps", "statefulsets", ("list", "watch"), True),
         ("apps", "daemonsets", ("list", "watch"), True),
     ),
-    "knative": (("", "pods", ("list",), False), ("", FORWARD, _FORWARD_VERBS, False)),
+    "knative": (("", "pods", ("list",), False),),
     "agent": (
         ("apps", "daemonsets", ("get", "create", "delete"), True),
         ("", "secrets", ("get", "create", "delete"), True),
