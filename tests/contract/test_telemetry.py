@@ -159,10 +159,17 @@ def start() -> Iterator[Start]:
         yield begin
 
 
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesDeployment]:
+    """One for all: sources only look at it, and removing it takes seconds."""
+    with in_a_cluster(tmp_path_factory.mktemp("cluster")) as deployment:
+        yield deployment
+
+
 @pytest.fixture
 def context(
-    name: str, child: subprocess.Popen[bytes], start: Start, tmp_path: Path
-) -> Iterator[ObserveContext]:
+    name: str, child: subprocess.Popen[bytes], start: Start, request: pytest.FixtureRequest
+) -> ObserveContext:
     """A process of this machine, for sources of clusters beside a deployment in one."""
     stat = read_stat(child.pid)
     assert stat is not None
@@ -170,13 +177,10 @@ def context(
     options = SUBJECTS[name](start)
     found = ObserveContext(RunClock(time.monotonic_ns()), 0.1, [instance], (os.getpid(),), options)
     if name == "scaling":
-        yield replace(found, deployment=Scaled())
-        return
+        return replace(found, deployment=Scaled())
     if name not in IN_CLUSTERS:
-        yield found
-        return
-    with in_a_cluster(tmp_path) as deployment:
-        yield replace(found, deployment=deployment)
+        return found
+    return replace(found, deployment=request.getfixturevalue("deployed"))
 
 
 def read(source: Source, context: ObserveContext, times: int = 3) -> list[Sample]:
