@@ -49,8 +49,9 @@ def _shown(analysis: ExperimentAnalysis, names: Names) -> pd.DataFrame:
             parts.append(one.assign(treatment=f"{short} · {clean(autoscaler)}" if several else short))
     if not parts:
         return pd.DataFrame(columns=["treatment", "metric", "t_s", "value"])
-    frame = pd.concat(parts, ignore_index=True)
-    return frame.assign(metric=frame.metric.map(LINES))
+    frame: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    frame["metric"] = frame["metric"].map(LINES)
+    return frame
 
 
 def _agreements(analysis: ExperimentAnalysis, names: Names) -> str:

@@ -54,7 +54,7 @@ def draw(
     y = alt.Y("value:Q", scale=alt.Scale(domain=[0, ROOM_ABOVE * most], nice=False), axis=counts)
     charts: list[Chart] = []
     for panel in panels:
-        chosen = None if single else alt.datum.treatment == panel
+        chosen = None if single else panel
         layers: list[alt.Chart] = []
         if band is not None:
             name, low, high = band
@@ -73,6 +73,6 @@ def draw(
     return base.grid(charts, columns=columns)
 
 
-def _only(chart: alt.Chart, chosen: alt.expr.core.Expression | None) -> alt.Chart:
+def _only(chart: alt.Chart, treatment: str | None) -> alt.Chart:
     """The rows of one treatment, where there are several."""
-    return chart if chosen is None else chart.transform_filter(chosen)
+    return chart if treatment is None else chart.transform_filter(alt.datum.treatment == treatment)
