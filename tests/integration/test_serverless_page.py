@@ -10,7 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.cli import towtank
+from towtank.analysis import analyse
+from towtank.analysis.cold_starts import FORCED
 from towtank.design import load_plan
+from towtank.store import Results
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "serverless.md"
@@ -67,3 +70,28 @@ def test_the_example_runs_and_its_report_says_emulation(tmp_path):
     text = (tmp_path / "results" / "from-zero" / "report" / "report.html").read_text("utf-8")
     assert "The platform is an emulation: Knative (KPA), OpenWhisk" in text
     assert "an emulation of OpenWhisk, with processes of one machine as its instances" in text
+    check_what_is_made_of_it(analyse(Results.open(tmp_path / "results" / "from-zero")))
+
+
+def check_what_is_made_of_it(found):
+    """The same runs: phases of cold starts on one clock, and the autoscaler's decisions from the load alone."""
+    label = {treatment.treatment_id: treatment.label for treatment in found.treatments}
+    cold = found.cold_spreads.assign(treatment=found.cold_spreads["treatment_id"].map(label))
+    assert {name for name in cold["treatment"] if "fixed" not in name} == set(cold["treatment"])
+    assert len(set(cold["treatment"])) == 2
+    assert FORCED in set(cold["kind"])
+    assert (cold["joined"] == cold["n"]).all()
+    phases = found.cold_phases
+    whole = phases.groupby(["treatment_id", "kind"])["mean_s"].sum()
+    means = cold.set_index(["treatment_id", "kind"])[["min_s", "max_s"]]
+    for key, mean_s in whole.items():
+        assert means.loc[key, "min_s"] <= mean_s <= means.loc[key, "max_s"]
+    (row,) = (
+        found.predictions.groupby("algorithm")
+        .agg({"ticks": "sum", "equal": "min"})
+        .reset_index()
+        .to_dict("records")
+    )
+    assert row["algorithm"] == "KPA"
+    assert row["ticks"] >= 8
+    assert row["equal"] >= 0.8
