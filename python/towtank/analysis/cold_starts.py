@@ -40,8 +40,6 @@ TOLD_WITHIN_US = {
 }  # fmt: skip
 """How late a cluster's message of a step may come: controllers tell at once, but messages of two watches overtake each
 other by milliseconds; kubelets tell of images and readiness soon, and look at containers once a second."""
-MOST_KEPT = 100_000
-"""Cold requests of a run; more of them is no study of cold starts."""
 _READ = ("scheduled_us", "lag_us", "wait_us", "ttfb_us", "instance", "cold")
 _FEW_WITHOUT = 0.1
 """A step that more of the requests than this share do not have is not told apart."""
@@ -81,7 +79,7 @@ def of_run(folder: RunFolder, pods: Pods, settled: Settled) -> ColdStarts | None
     found = _frame(_cold(folder, pods), folder.run_id, pods, settled)
     if found.empty:
         return None
-    return ColdStarts(found.head(MOST_KEPT), _within_us(pods, found))
+    return ColdStarts(found, _within_us(pods, found))
 
 
 def _cold(folder: RunFolder, pods: Pods) -> Iterator[pa.Table]:
@@ -110,23 +108,32 @@ def _sent_us(rows: pa.Table) -> pa.ChunkedArray:
 def _frame(parts: Iterator[pa.Table], run_id: str, pods: Pods, settled: Settled) -> pd.DataFrame:
     """Cold requests with the steps of their instances."""
     first_ready = _first_ready(pods) if _from_zero(pods, settled) else {}
-    rows = []
-    for part in parts:
-        sent_us = _sent_us(part).to_pylist()
-        instances = part["instance"].cast(pa.string()).to_pylist()
-        for sent, instance, ttfb in zip(sent_us, instances, part["ttfb_us"].to_pylist(), strict=True):
-            life = pods.lives.get(pods.named.get(instance or "", ""), {})
-            forced = sent <= first_ready.get(pods.workloads.get(instance or "", ""), -np.inf)
-            steps = [(life[step] - sent) * MICROSECOND_S if step in life else np.nan for step in STEPS]
-            rows.append(
-                (
-                    run_id, instance or "", FORCED if forced else NATURAL, bool(life), ttfb * MICROSECOND_S,
-                    *steps,
-                )
-            )  # fmt: skip
-        if len(rows) >= MOST_KEPT:
-            break
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    steps_us = pd.DataFrame.from_dict(
+        {name: [pods.lives[uid].get(step, np.nan) for step in STEPS] for name, uid in pods.named.items()},
+        orient="index",
+        columns=list(STEPS),
+        dtype=float,
+    )
+    ready_us = {name: first_ready.get(pods.workloads.get(name, ""), -np.inf) for name in pods.named}
+    frames = [_rows(part, steps_us, ready_us) for part in parts]
+    if not frames:
+        return pd.DataFrame(columns=list(COLUMNS))
+    return pd.concat(frames, ignore_index=True).assign(run_id=run_id)[list(COLUMNS)]
+
+
+def _rows(part: pa.Table, steps_us: pd.DataFrame, ready_us: Mapping[str, float]) -> pd.DataFrame:
+    """Some of them; `ready_us`: until when what an instance answered was sent to none."""
+    instance = part["instance"].cast(pa.string()).fill_null("").to_pandas()
+    sent_us = _sent_us(part).to_numpy().astype(float)
+    steps = (steps_us.reindex(instance).to_numpy(dtype=float) - sent_us[:, np.newaxis]) * MICROSECOND_S
+    forced = sent_us <= instance.map(ready_us).fillna(-np.inf).to_numpy(dtype=float)
+    found = pd.DataFrame(steps, columns=list(STEPS))
+    return found.assign(
+        instance=instance,
+        kind=np.where(forced, FORCED, NATURAL),
+        joined=instance.isin(steps_us.index),
+        ttfb_s=part["ttfb_us"].to_numpy().astype(float) * MICROSECOND_S,
+    )
 
 
 def _from_zero(pods: Pods, settled: Settled) -> bool:

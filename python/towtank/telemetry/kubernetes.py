@@ -64,6 +64,7 @@ class KubernetesSource:
         read_options(self.name, WatchOptions, context.options)
         self.close()
         self._context, self._view, self._events = context, cluster.view_of(context), []
+        self._autoscalers = {}
         self._scaled.clear()
         view = self._view
         if view is None:

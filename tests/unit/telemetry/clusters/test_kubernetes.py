@@ -157,6 +157,9 @@ def test_what_an_autoscaler_sees_and_wants(
 
     cluster.change("horizontalpodautoscalers", namespace, "app", undecided)
     eventually(lambda: "replicas_desired" not in values(source, "HorizontalPodAutoscaler/app"))
+    source.close()
+    kept = source.facts()["autoscalers"]
+    assert kept == {"app": autoscaler["spec"]}, "what it goes by, for what it should have done"
 
 
 def test_an_api_server_that_is_gone_is_a_failure_not_old_numbers(
