@@ -226,6 +226,12 @@ def _phase(changed: npt.NDArray[np.intp], period: int) -> int:
     return int(np.bincount(changed % period, minlength=period).argmax()) if changed.size else 0
 
 
+def _anew(*lines: FloatArray) -> npt.NDArray[np.bool_]:
+    """Where any of some lines says something else than just before."""
+    changed = (np.diff(np.column_stack(lines), axis=0) != 0).any(axis=1)
+    return np.append(True, changed)
+
+
 # --- deployments of this machine -------------------------------------------------------------------------------------
 
 
@@ -353,8 +359,10 @@ def _installed_kpa(revision: str, settings: KpaSettings, seen: _Seen) -> Predict
     ]
     found = by_averages(settings, averages, panicking=bool(mode[0] == 1.0))
     desired = seen.at("knative", revision, "autoscaler_desired", times)
+    # what says the same as before may be the same decision, or none at all: of a revision at zero nothing changes
+    anew = _anew(stable, panic, desired)
     of = Prediction(revision, "KPA", AVERAGES)
-    return _compared(of, times, np.array(found, dtype=float), desired, (times, ready))
+    return _compared(of, times[anew], np.array(found, dtype=float)[anew], desired[anew], (times, ready))
 
 
 def _kubernetes(record: RunRecord, seen: _Seen) -> Iterator[Prediction]:
@@ -380,9 +388,7 @@ def _installed_hpa(name: str, settings: HpaSettings, seen: _Seen) -> Prediction:
         )
     desired = seen.at("kubernetes", f"{_HPA}{name}", "replicas_desired", times)
     current = seen.at("kubernetes", f"{_HPA}{name}", "replicas_current", times)
-    said = np.column_stack([ratio, desired, current])
-    anew = np.append(True, (np.diff(said, axis=0) != 0).any(axis=1)) & ~np.isnan(current)
-    places = np.flatnonzero(anew)
+    places = np.flatnonzero(_anew(ratio, desired, current) & ~np.isnan(current))
     looks = [
         Look(
             float(times[i]),

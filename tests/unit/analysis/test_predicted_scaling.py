@@ -92,14 +92,15 @@ def local(settings):
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["even ticks", "odd ticks"])
 def kpa(request):
-    """From zero: nothing, then a load that rises twice, a burst, and nothing again."""
+    """From zero: nothing, then a load that rises twice, a burst, and nothing again; and when its ticks are, s."""
     settings = KpaSettings.model_validate(KPA)
     life = Emulated(KpaPolicy(settings, float(-11 + request.param)))
     loads = [0.0] * 10 + [1.5] * 12 + [6.3] * 15 + [40.0] * 3 + [6.3] * 10 + [0.0] * 20
     for number, load in enumerate(loads):
         t_s = float(number - 9)
         life.second(t_s, load, first=t_s - 0.7 if load and not loads[number - 1] else None)
-    return settings, life.samples
+    ticks = [float(t_s) for t_s in range(-9 + request.param, len(loads) - 9, 2)]
+    return settings, life.samples, ticks
 
 
 def stored(settings):
@@ -107,7 +108,7 @@ def stored(settings):
 
 
 def test_what_the_emulation_decided_is_predicted_from_the_load_alone(kpa):
-    settings, samples = kpa
+    settings, samples, _ = kpa
     (one,) = predicted(samples, deployment=local({"kpa": stored(settings)}))
     assert (one.autoscaler, one.algorithm, one.by, one.reason) == ("app", "KPA", LOAD, "")
     assert one.ticks in (30, 31)
@@ -119,7 +120,7 @@ def test_what_the_emulation_decided_is_predicted_from_the_load_alone(kpa):
 
 
 def test_what_did_otherwise_is_told_by_how_often_and_how_much(kpa):
-    settings, samples = kpa
+    settings, samples, _ = kpa
     capped = [
         (t, source, name, metric, min(value, 9.0) if metric == "autoscaler_desired" else value)
         for t, source, name, metric, value in samples
@@ -130,20 +131,29 @@ def test_what_did_otherwise_is_told_by_how_often_and_how_much(kpa):
 
 
 def test_from_the_averages_that_an_autoscaler_publishes(kpa):
-    """As Knative's own tells them: the same numbers under the source `knative`, read at any time."""
-    _, samples = kpa
-    actual = {t: value for t, _, _, metric, value in samples if metric == "replicas_ready"}
-    read = [(t, "knative", "fn-00001", metric, value) for t, _, _, metric, value in samples
-            if metric in ("autoscaler_stable", "autoscaler_panic", "autoscaler_panic_mode", "autoscaler_desired")
-            and t in actual]  # fmt: skip
-    read += [(t, "knative", "fn-00001", "autoscaler_actual", value) for t, value in actual.items()]
+    """As Knative's own does: all at its tick, every 2 s, and ready pods as they come; read each second, a bit later."""
+    _, samples, ticks = kpa
+    at = {}
+    for t, _, _, metric, value in samples:
+        at.setdefault(t, {})[metric] = value
+    published = ("autoscaler_stable", "autoscaler_panic", "autoscaler_panic_mode", "autoscaler_desired")
+    read = []
+    for tick in ticks:
+        for late_s in (0.0, 1.0):
+            now, told = at.get(round((tick + late_s) * S_US)), at[round(tick * S_US)]
+            if now is not None:
+                values = {name: told.get(name) for name in published} | {
+                    "autoscaler_actual": now["replicas_ready"]
+                }
+                read += [(round((tick + late_s + 0.3) * S_US), "knative", "fn-00001", name, value)
+                         for name, value in values.items() if value is not None]  # fmt: skip
     config = {"stable-window": "6s", "scale-to-zero-grace-period": "1s"}
     revision = {"name": "fn-00001", "annotations": {}, "container_concurrency": 2}
     about = {"knative": {"settings": {"config-autoscaler": config}, "revisions": [revision]}}
     (one,) = predicted(read, deployment=about)
     assert (one.autoscaler, one.by) == ("fn-00001", AVERAGES)
-    assert one.ticks > 50
-    assert one.equal > 0.85, "averages of one second are read beside decisions of two"
+    assert one.ticks > 15
+    assert (one.equal, one.largest) == (1.0, 0)
 
 
 def test_a_revision_of_another_class_says_why_there_is_none():
