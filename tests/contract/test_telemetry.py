@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,19 @@ from typing import Any
 import pytest
 
 from support import servers
-from support.fake_cluster import FakeCluster, FakeServer, listening_port
-from support.fake_deployment import MANIFESTS
 from support.fake_knative_metrics import KnativeParts
 from support.fake_netdata import Script as NetdataScript
 from support.fake_netdata import fake_netdata
 from support.fake_prometheus import Script as PrometheusScript
 from support.fake_prometheus import fake_prometheus
-from support.fake_telemetry import FakeKubelets
 from support.helpers import DeclaredHelpers
+from support.observed_cluster import observed_cluster
 from support.repeated import repeated
 from support.telemetry_servers import free_port
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
-from towtank.platforms.base import DeployContext, Instance
-from towtank.platforms.kubernetes.config import KubernetesConfig
+from towtank.platforms.base import Instance
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
-from towtank.platforms.kubernetes.platform import KubernetesPlatform
 from towtank.platforms.scaling.journal import Journal
 from towtank.telemetry import registry
 from towtank.telemetry.base import (
@@ -126,33 +121,6 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-@contextmanager
-def in_a_cluster(root: Path) -> Iterator[KubernetesDeployment]:
-    """The small application in a cluster in memory, whose kubelets and metrics API answer."""
-    (root / "app.yaml").write_text((MANIFESTS / "app.yaml").read_text())
-    with (
-        listening_port() as port,
-        FakeServer(FakeCluster(node_port=port)) as server,
-        KnativeParts(server.cluster) as parts,
-    ):
-        FakeKubelets(server.cluster)
-        kubeconfig = server.write_kubeconfig(root / "kubeconfig")
-        keys = {
-            "platform": "kubernetes",
-            "context": "fake",
-            "kubeconfig": str(kubeconfig),
-            "manifests": ["app.yaml"],
-        }
-        context = DeployContext("shop", "tt-1", root / "data", root / "logs", root)
-        made = KubernetesPlatform().deploy(KubernetesConfig.model_validate(keys), context)
-        try:
-            made.wait_ready(cancelled=lambda: None)
-            parts.say_something(made.view().namespace)
-            yield made
-        finally:
-            made.remove()
-
-
 @pytest.fixture
 def start() -> Iterator[Start]:
     with servers.serving() as begin:
@@ -162,7 +130,9 @@ def start() -> Iterator[Start]:
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesDeployment]:
     """One for all: sources only look at it, and removing it takes seconds."""
-    with in_a_cluster(tmp_path_factory.mktemp("cluster")) as deployment:
+    root = tmp_path_factory.mktemp("cluster")
+    with observed_cluster(root) as (cluster, deployment, _), KnativeParts(cluster) as parts:
+        parts.say_something(deployment.view().namespace)
         yield deployment
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from support import fake_knative_metrics as said
 from support.fake_knative_metrics import AUTOSCALER, ENVOY, QUEUE_PROXY, REVISION, KnativeParts
+from support.observed_cluster import observed_cluster
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
-from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.telemetry.base import ObserveContext
 from towtank.telemetry.exposition import rows
 from towtank.telemetry.knative import source as module
@@ -101,20 +101,28 @@ def test_envoys_counters_are_those_of_the_revision():
 # --- the source -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def parts(cluster, deployment):
-    with KnativeParts(cluster) as found:
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory):
+    """One deployment for all: removing it takes seconds, and it is only looked at."""
+    with observed_cluster(tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 
 @pytest.fixture
-def namespace(deployment):
-    return deployment.view().namespace
+def parts(observed):
+    with KnativeParts(observed[0]) as found:
+        yield found
 
 
 @pytest.fixture
-def watched(observe):
-    return replace(observe, options={"control": "port_forward"})
+def namespace(observed):
+    return observed[1].view().namespace
+
+
+@pytest.fixture
+def watched(observed):
+    clock = RunClock(time.monotonic_ns())
+    return ObserveContext(clock, 1.0, [], deployment=observed[1], options={"control": "port_forward"})
 
 
 def values(samples, instance=REVISION):
@@ -151,7 +159,8 @@ def test_a_reading_asks_every_part_and_adds_up(parts, watched, namespace):
     assert facts["control"]["autoscaler"] == ["port_forward"]
 
 
-def test_queue_proxies_are_those_of_the_deployments_pods(parts, watched, namespace, cluster, deployment):
+def test_queue_proxies_are_those_of_the_deployments_pods(parts, watched, namespace, observed):
+    cluster, deployment, _ = observed
     (pod, *_) = (pod["metadata"]["name"] for pod in deployment.view().pods)
     parts.texts[AUTOSCALER] = said.autoscaler(namespace, desired_pods=1)
     parts.texts[QUEUE_PROXY] = said.queue_proxy(namespace, pod, depth=3, all="200:7", own="200:7")
@@ -202,9 +211,9 @@ def test_metrics_that_are_not_exposed_are_a_finding_with_what_to_do(parts, watch
     assert "config-observability" in json.loads(event.detail)["advice"]
 
 
-def test_an_ingress_that_is_not_there_is_told(parts, watched, namespace, cluster):
+def test_an_ingress_that_is_not_there_is_told(parts, watched, namespace, observed):
     parts.texts[AUTOSCALER] = said.autoscaler(namespace, desired_pods=1)
-    cluster.drop("pods", "projectcontour", "envoy-1")
+    observed[0].drop("pods", "projectcontour", "envoy-1")
     source = KnativeSource()
     source.start(watched)
     assert [event.message for event in source.events()] == ["envoy: no pod of envoy was found"]
@@ -214,11 +223,10 @@ def test_an_ingress_that_is_not_there_is_told(parts, watched, namespace, cluster
     source.close()
 
 
-def test_before_the_first_run_it_is_known_whether_there_is_a_knative(parts, make, root, cluster):
-    config: KubernetesConfig = make()
-    source = KnativeSource()
-    assert source.look_ahead_at({}, [config], root) == []
-    (problem,) = source.look_ahead_at({"namespace": "elsewhere"}, [config], root)
+def test_before_the_first_run_it_is_known_whether_there_is_a_knative(parts, observed, tmp_path):
+    source, config = KnativeSource(), observed[2]
+    assert source.look_ahead_at({}, [config], tmp_path) == []
+    (problem,) = source.look_ahead_at({"namespace": "elsewhere"}, [config], tmp_path)
     assert "no autoscaler of Knative in the namespace elsewhere" in problem
 
 
