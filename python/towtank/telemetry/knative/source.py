@@ -17,7 +17,7 @@ from typing import Any
 from towtank.errors import PlatformError, TelemetryError
 from towtank.platforms.kubernetes.client import Json
 from towtank.platforms.kubernetes.connection import Connection
-from towtank.platforms.kubernetes.discovery import POD
+from towtank.platforms.kubernetes.kinds import POD
 from towtank.platforms.kubernetes.view import ClusterView
 from towtank.telemetry import cluster
 from towtank.telemetry.base import Event, ObserveContext, Sample
