@@ -16,8 +16,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from support import fake_knative
+from support import fake_knative, servers
 from support.fake_cluster import FakeCluster, FakeServer
+from support.fake_openwhisk import KEY as OPENWHISK_KEY
+from support.fake_openwhisk import Script as OpenWhiskScript
+from support.fake_openwhisk import fake_openwhisk
 from support.fake_platform import FakeConfig, FakePlatform
 from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
 from towtank.platforms import registry
@@ -110,6 +113,28 @@ def knative(request: pytest.FixtureRequest) -> Subject:
     )
 
 
+def openwhisk(request: pytest.FixtureRequest) -> Subject:
+    """Against an OpenWhisk in memory."""
+    start = request.getfixturevalue("start")
+    url, script = fake_openwhisk(start)
+    request.getfixturevalue("monkeypatch").setenv("SUBJECT_KEY", OPENWHISK_KEY)
+    request.addfinalizer(lambda: _nothing_left(script))
+    base = {
+        "platform": "openwhisk", "url": url, "auth": "{env.SUBJECT_KEY}",
+        "actions": {"hello": {"code": "action.js", "web": True}}, "ready": {"http": "/health"},
+    }  # fmt: skip
+    return Subject(
+        registry.create("openwhisk"),
+        lambda **keys: registry.config_model("openwhisk").model_validate({**base, **keys}),
+        {"ready": {"http": "/nowhere", "timeout": "300ms"}},
+        {"headers": {"authorization": "Bearer {env.SUBJECT_SECRET}"}},
+    )
+
+
+def _nothing_left(script: OpenWhiskScript) -> None:
+    assert script.left() == []
+
+
 def fake(request: pytest.FixtureRequest) -> Subject:
     return Subject(
         FakePlatform(),
@@ -131,7 +156,15 @@ def fake_server() -> Iterator[FakeServer]:
         }
 
 
-@pytest.fixture(params=[local, external, kubernetes, knative, fake], ids=lambda subject: subject.__name__)
+@pytest.fixture
+def start() -> Iterator[Callable[[Any], Any]]:
+    with servers.serving() as begin:
+        yield begin
+
+
+@pytest.fixture(
+    params=[local, external, kubernetes, knative, openwhisk, fake], ids=lambda subject: subject.__name__
+)
 def subject(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
     monkeypatch.setenv("SUBJECT_SECRET", SECRET)
     return request.param(request)
@@ -142,7 +175,9 @@ def never() -> None:
 
 
 def test_every_registered_platform_is_tested_here() -> None:
-    assert set(registry.PLATFORMS) <= {one.__name__ for one in (local, external, kubernetes, knative)}
+    assert set(registry.PLATFORMS) <= {
+        one.__name__ for one in (local, external, kubernetes, knative, openwhisk)
+    }
 
 
 def test_it_has_the_name_it_is_known_by(subject: Subject) -> None:
@@ -287,7 +322,10 @@ def test_description_is_json_and_tells_no_secret(subject: Subject, context: Depl
 
 
 @pytest.mark.parametrize(
-    "subject", [local, external, kubernetes, knative], indirect=True, ids=lambda subject: subject.__name__
+    "subject",
+    [local, external, kubernetes, knative, openwhisk],
+    indirect=True,
+    ids=lambda subject: subject.__name__,
 )
 def test_errors_tell_no_secret(
     subject: Subject, context: DeployContext, monkeypatch: pytest.MonkeyPatch

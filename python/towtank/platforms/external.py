@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms import placeholders
-from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, SystemEvent, Target
+from towtank.platforms.addressed import AddressedDeployment
+from towtank.platforms.base import DeployContext, Instance, Target
 from towtank.platforms.external_config import ExternalConfig
 from towtank.platforms.masking import Secrets, missing_secrets
-from towtank.platforms.probe import Prober, Waiting, wait_until_ready
 from towtank.sensitive import mask_values
-from towtank.units import format_duration
 
 
 class ExternalPlatform:
@@ -37,7 +33,7 @@ class ExternalPlatform:
         return 0
 
 
-class ExternalDeployment:
+class ExternalDeployment(AddressedDeployment):
     """Somebody else's instances.
 
     Parameters
@@ -48,11 +44,7 @@ class ExternalDeployment:
     """
 
     def __init__(self, config: ExternalConfig, context: DeployContext, secrets: Secrets) -> None:
-        self._config = config
-        self._name = context.name
-        self._secrets = secrets
-        self._root = context.root
-        self._targets = {
+        targets = {
             target: Target(
                 target,
                 tuple(Instance(name, url) for name, url in instances.items()),
@@ -64,44 +56,8 @@ class ExternalDeployment:
             )
             for target, instances in config.resolved().items()
         }
-        self._lock = threading.Lock()
-        self._events: list[SystemEvent] = []
-        self._was_ready = False
-        self._probed = False
-
-    @property
-    def targets(self) -> Mapping[str, Target]:
-        """As the experiment file names them; headers carry the secrets."""
-        return self._targets
-
-    def mask(self, text: str) -> str:
-        """Replace every secret value in a text that is about to be written somewhere."""
-        return self._secrets.mask(text)
-
-    def wait_ready(self, *, cancelled: Cancelled) -> None:
-        """Block until every instance answers its probe; see `Deployment.wait_ready`."""
-        ready = self._config.ready
-        waiting = [Waiting(i, ready, target) for target in self._targets.values() for i in target.instances]
-        with Prober(self._root) as prober:
-            wait_until_ready(
-                waiting, prober=prober, cancelled=cancelled, watch=lambda: None, give_up=self._not_ready
-            )
-        self._was_ready = True
-
-    def probe(self) -> None:
-        """Ask every instance once, after the load; what does not answer becomes an event."""
-        with Prober(self._root) as prober:
-            for target in self._targets.values():
-                for instance in target.instances:
-                    seen = prober.probe(instance.url, self._config.ready, target)
-                    if seen is not None:
-                        self._note_unreachable(instance, self._secrets.mask(seen))
-        self._probed = True
-
-    def events(self) -> Sequence[SystemEvent]:
-        """What a probe after the load has noticed; what happens unseen in between nobody can say."""
-        with self._lock:
-            return list(self._events)
+        super().__init__(context.name, targets, config.ready, secrets, context.root)
+        self._config = config
 
     def describe(self) -> dict[str, Any]:
         """Facts for run.json; header values that hold a secret are masked."""
@@ -120,22 +76,3 @@ class ExternalDeployment:
                 name: shown for name in self._targets if (shown := self._config.transport_of(name).shown())
             },
         }
-
-    def remove(self) -> Sequence[LogFile]:
-        """Nothing to remove; asks once more whether all answer, if nobody has since they were ready."""
-        if self._was_ready and not self._probed:
-            self.probe()
-        return ()
-
-    def _note_unreachable(self, instance: Instance, seen: str) -> None:
-        message = f"{instance.name} at {instance.url} no longer answers {self._config.ready.probe}: {seen}"
-        event = SystemEvent(time.monotonic_ns(), "unreachable", instance.name, message, {"seen": seen})
-        with self._lock:
-            self._events.append(event)
-
-    def _not_ready(self, item: Waiting) -> PlatformError:
-        return ReadinessTimeout(
-            f"deployment {self._name!r}: {item.instance.name} at {item.instance.url} was not ready within "
-            f"{format_duration(item.ready.timeout)}; {item.ready.probe} saw last: {self._secrets.mask(item.seen)}",
-            hint="is it up, and reachable from here? try the address with curl",
-        )

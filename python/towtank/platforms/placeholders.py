@@ -85,6 +85,20 @@ def validate(template: str, known: Mapping[str, str] = INSTANCE_NAMES) -> str:
     return template
 
 
+def only_secret(value: str) -> str:
+    """Let the placeholder of one secret pass, and nothing else: what is written would stand in the kept file.
+
+    Raises
+    ------
+    ValueError
+    """
+    validate(value, SECRET_NAMES)
+    found = names(value)
+    if len(found) != 1 or value != f"{{{found[0]}}}":
+        raise ValueError("a secret is not written here; allowed is {env.NAME} or {file.PATH}")
+    return value
+
+
 def render(template: str, values: Mapping[str, str]) -> str:
     """Fill a template in.
 

@@ -91,7 +91,7 @@ class Prober:
         if key not in self._clients:
             transport = target.transport
             host = {} if transport.host is None else {"host": transport.host}
-            verify = self._certificates(transport.tls) if url.startswith("https:") else False
+            verify = certificates(transport.tls, self._root) if url.startswith("https:") else False
             limits = httpx.Limits(max_keepalive_connections=0)
             asked = transport.proxy
             proxy = None if asked is None else httpx.Proxy(asked.url, headers=asked.headers)
@@ -105,17 +105,20 @@ class Prober:
             )
         return self._clients[key]
 
-    def _certificates(self, tls: Tls | None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self._file(tls.ca if tls else None))
-        if tls is not None and tls.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if tls is not None and tls.cert is not None:
-            context.load_cert_chain(str(self._file(tls.cert)), self._file(tls.key))
-        return context
 
-    def _file(self, name: str | None) -> str | None:
-        return None if name is None else str(self._root / name)
+def certificates(tls: Tls | None, root: Path) -> ssl.SSLContext:
+    """What TLS is spoken with; raises OSError or ssl.SSLError where a file of it cannot be used."""
+
+    def path_of(name: str | None) -> str | None:
+        return None if name is None else str(root / name)
+
+    context = ssl.create_default_context(cafile=path_of(tls.ca if tls else None))
+    if tls is not None and tls.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls is not None and tls.cert is not None:
+        context.load_cert_chain(str(path_of(tls.cert)), path_of(tls.key))
+    return context
 
 
 def socket_of(url: str) -> tuple[str, str, str]:

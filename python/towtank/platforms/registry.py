@@ -16,6 +16,7 @@ from towtank.platforms.external_config import ExternalConfig
 from towtank.platforms.knative.config import KnativeConfig
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.local_config import LocalConfig
+from towtank.platforms.openwhisk.config import OpenWhiskConfig
 from towtank.plugins import PluginKind, Registry
 
 if TYPE_CHECKING:
@@ -122,6 +123,12 @@ PLATFORMS: dict[str, PlatformKind] = {
             "kill": FaultAbility("the pod is deleted, and Knative makes another", lasts="never"),
         },
         no_faults="of Knative's pods only the killing is known to work",
+    ),
+    "openwhisk": PlatformKind(
+        OpenWhiskConfig,
+        "towtank.platforms.openwhisk.platform:OpenWhiskPlatform",
+        "actions on OpenWhisk, created and removed again",
+        no_faults="OpenWhisk lets nobody near its containers",
     ),
 }
 

@@ -482,7 +482,7 @@ def test_an_authority_of_ones_own(script: Script, tmp_path: Path) -> None:
         ({"url": "prometheus:9090"}, "allowed is http://HOST"),
         ({"url": "unix:/run/x"}, "allowed is http://HOST"),
         ({"tls": {"ca": "x"}}, "for https only"),
-        ({"basic": {"user": "a", "password": "plain"}}, "a password is not written here"),
+        ({"basic": {"user": "a", "password": "plain"}}, "a secret is not written here"),
         (
             {"basic": {"user": "a", "password": "{env.A}"}, "headers": {"Authorization": "x"}},
             "exclude each other",

@@ -6,8 +6,6 @@ reads it, and deletes what carries the deployment's token; whatever else has suc
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +18,7 @@ from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.kinds import Kind
 from towtank.platforms.kubernetes.parameters import pod_templates
 from towtank.platforms.kubernetes.sources import Json
+from towtank.platforms.notes import read_note, write_note
 
 PREFIX = "towtank.dev"
 TOKEN = f"{PREFIX}/token"
@@ -154,19 +153,7 @@ class Note:
         ------
         PlatformError
         """
-        path = folder / NOTE
-        temporary = path.with_suffix(".tmp")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with temporary.open("w", encoding="utf-8") as stream:
-                json.dump(asdict(self), stream, indent=1)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            raise PlatformError(
-                f"{path} cannot be written: {error.strerror or error}; nothing was created"
-            ) from error
+        write_note(folder / NOTE, asdict(self))
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
@@ -178,15 +165,15 @@ class Note:
             It is there and cannot be read: what it speaks of may still exist.
         """
         path = folder / NOTE
+        hint = (
+            "objects with the label towtank.dev/token may be left in the cluster: "
+            "kubectl get all,ns -A -l towtank.dev/token"
+        )
+        content = read_note(path, hint=hint)
+        if content is None:
+            return None
         try:
-            content: dict[str, Any] = json.loads(path.read_text("utf-8"))
             things: Sequence[dict[str, Any]] = content.pop("things")
             return cls(**content, things=tuple(Owned(**one) for one in things))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise PlatformError(
-                f"{path} cannot be read: {error}",
-                hint="objects with the label towtank.dev/token may be left in the cluster: "
-                "kubectl get all,ns -A -l towtank.dev/token",
-            ) from error
+        except (TypeError, KeyError) as error:
+            raise PlatformError(f"{path} cannot be read: {error}", hint=hint) from error

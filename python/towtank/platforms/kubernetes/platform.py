@@ -27,6 +27,7 @@ from towtank.platforms.kubernetes.kubeconfig import find_context
 from towtank.platforms.kubernetes.lease import lease_name, live_holder
 from towtank.platforms.kubernetes.parameters import Change, changed
 from towtank.platforms.masking import Secrets, missing_secrets
+from towtank.platforms.rest import said
 
 _CHECKED_IN = creating.TRY_IN
 _HELPERS = (disturbers.MARK, edge_proxies.MARK)
@@ -47,12 +48,12 @@ class KubernetesPlatform:
         try:
             connection = connect(config.context, config.kubeconfig, root)
         except PlatformError as error:
-            return [*found, _said(error)]
+            return [*found, said(error)]
         try:
             if root is not None:
                 found += _problems(connection, config, root)
         except PlatformError as error:
-            found.append(_said(error))
+            found.append(said(error))
         finally:
             connection.api.close()
         return found
@@ -180,7 +181,3 @@ def _lacking(
         wanted = [*wanted, *rights.of_forwarding(helper.namespace, optional=False)]
     missing = rights.missing(api, wanted)
     return [f"the right to {one.words} is missing in context {api.context!r}" for one in missing]
-
-
-def _said(error: PlatformError) -> str:
-    return f"{error.message}; {error.hint}" if error.hint else error.message

@@ -16,19 +16,11 @@ SHORTEST_TIMEOUT_S = 0.05
 LONGEST_TIMEOUT_S = 120.0
 
 
-def _secret(value: str) -> str:
-    """Let a placeholder of a secret pass, and nothing else: a password would stand in the kept file."""
-    placeholders.validate(value, placeholders.SECRET_NAMES)
-    if len(placeholders.names(value)) != 1 or value != f"{{{placeholders.names(value)[0]}}}":
-        raise ValueError("a password is not written here; allowed is {env.NAME} or {file.PATH}")
-    return value
-
-
 class Basic(Model):
     """User and password (RFC 7617)."""
 
     user: str = Field(min_length=1, pattern=r"^[^:\x00-\x1f\x7f]+$", description="name of the user")
-    password: Annotated[str, AfterValidator(_secret)] = Field(
+    password: Annotated[str, AfterValidator(placeholders.only_secret)] = Field(
         description="{env.NAME} or {file.PATH}", examples=["{env.PROMETHEUS_PASSWORD}"]
     )
 

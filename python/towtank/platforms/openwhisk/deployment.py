@@ -1,0 +1,233 @@
+"""A deployment on OpenWhisk: created and removed as a whole, and reached by web actions or by its API."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast, runtime_checkable
+
+from towtank.errors import PlatformError
+from towtank.platforms import placeholders
+from towtank.platforms.addressed import AddressedDeployment
+from towtank.platforms.base import DeployContext, Instance, LogFile, Target
+from towtank.platforms.masking import Secrets
+from towtank.platforms.openwhisk.api import Api, api_path, web_path
+from towtank.platforms.openwhisk.config import OpenWhiskConfig
+from towtank.platforms.openwhisk.entities import Collection, Entity, entities, is_ours, package_name
+from towtank.platforms.openwhisk.note import Note
+from towtank.platforms.probe import Waiting
+from towtank.platforms.rest import Refused
+from towtank.sensitive import mask_values
+
+_ORDER_OF_REMOVAL: tuple[Collection, ...] = ("rules", "triggers", "actions", "packages")
+
+
+@runtime_checkable
+class SeenInOpenWhisk(Protocol):
+    """A deployment whose activations can be asked for."""
+
+    def activations_api(self) -> Api:
+        """The API; still open when the load has ended."""
+
+    @property
+    def package(self) -> str:
+        """Name of the package that its actions are in, with its namespace."""
+
+
+class OpenWhiskDeployment(AddressedDeployment):
+    """Actions in a package of their own.
+
+    Parameters
+    ----------
+    config : OpenWhiskConfig
+    context : DeployContext
+    secrets : Secrets
+    api : Api
+    namespace : str
+        The real one.
+    """
+
+    def __init__(
+        self, config: OpenWhiskConfig, context: DeployContext, secrets: Secrets, api: Api, namespace: str
+    ) -> None:
+        self._api = api
+        self._config = config
+        self._context = context
+        self._namespace = namespace
+        self._in_package = package_name(context.name, context.token)
+        self._entities: tuple[Entity, ...] = tuple(entities(config, context, namespace))
+        self._versions: dict[str, str] = {}
+        self._removed = False
+        super().__init__(context.name, self._made_targets(secrets), config.ready, secrets, context.root)
+
+    def mask(self, text: str) -> str:
+        """Replace every secret value, the key also in the form in which it is sent."""
+        return self._api.credentials.mask(text)
+
+    def activations_api(self) -> Api:
+        """See `SeenInOpenWhisk`."""
+        return self._api
+
+    @property
+    def package(self) -> str:
+        """See `SeenInOpenWhisk`."""
+        return f"{self._namespace}/{self._in_package}"
+
+    def create(self) -> None:
+        """Write down what is about to exist, then create it; what was created is removed if that fails.
+
+        Raises
+        ------
+        PlatformError
+        """
+        tls = self._config.tls
+        note = Note(
+            self._context.token,
+            self._config.url,
+            self._namespace,
+            self._config.auth,
+            str(self._context.root.resolve()),
+            {} if tls is None else tls.model_dump(mode="json", exclude_defaults=True),
+            tuple((one.collection, one.name) for one in self._entities),
+        )
+        note.write(self._context.data_dir)
+        try:
+            for entity in self._entities:
+                self._create(entity)
+        except BaseException as error:
+            left = ""
+            try:
+                remove_all(self._api, note)
+            except PlatformError as failed:
+                left = f"; what was created before could not be removed: {failed.message}"
+            if left and isinstance(error, PlatformError):
+                raise PlatformError(error.message + left, hint="then try `towtank clean`") from error
+            raise
+
+    def _create(self, entity: Entity) -> None:
+        try:
+            made = self._api.create(entity.collection, entity.name, entity.body)
+        except Refused as error:
+            made = self._made_before(entity, error)
+        self._versions[entity.shown] = str(made.get("version", ""))
+
+    def _made_before(self, entity: Entity, error: Refused) -> dict[str, Any]:
+        """What is there already: ours where only the answer was lost, else somebody else's."""
+        found = self._api.find(entity.collection, entity.name) if error.status == 409 else None
+        if found is not None and is_ours(found, self._context.token):
+            return found
+        raise error
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for run.json; header values that hold a secret are masked."""
+        return {
+            "platform": "openwhisk",
+            "url": self._config.url,
+            "namespace": self._namespace,
+            "package": self._in_package,
+            "created": dict(self._versions),
+            "instances": [
+                {"name": instance.name, "target": target.name, "url": instance.url}
+                for target in self._targets.values()
+                for instance in target.instances
+            ],
+            "headers": {
+                name: placeholders.render(value, self._secrets.masked_placeholders)
+                for name, value in mask_values(self._config.headers).items()
+            },
+        }
+
+    def remove(self) -> Sequence[LogFile]:
+        """Delete what was created, however often it is called."""
+        if not self._removed:
+            super().remove()
+            note = Note.read(self._context.data_dir)
+            if note is not None:
+                remove_all(self._api, note)
+            self._removed = True
+            self._api.close()
+        return ()
+
+    def _made_targets(self, secrets: Secrets) -> dict[str, Target]:
+        found = {}
+        for name, target in self._config.resolved().items():
+            headers = {
+                key: placeholders.render(value, secrets.placeholders)
+                for key, value in self._config.headers_of(name).items()
+            }
+            if target.web is not None:
+                path = web_path(self._namespace, f"{self._in_package}/{target.web}", target.extension)
+            else:
+                in_package = f"/{self._in_package}" if target.api == "actions" else ""
+                path = api_path(self._namespace, target.api or "actions") + in_package
+                headers["authorization"] = self._api.credentials.header
+            transport = self._config.transport_of(name).filled(secrets.placeholders)
+            instance = Instance(f"{name}-0", self._config.url + path)
+            found[name] = Target(name, (instance,), headers, transport)
+        return found
+
+    def _more_of(self, item: Waiting) -> str:  # noqa: ARG002 - an activation does not say which target it came by
+        """Reason of the last activation, which an answer to a web action does not have."""
+        with contextlib.suppress(PlatformError):
+            now_ms = round(time.time() * 1000)
+            for record in self._api.activations(since_ms=now_ms - 3_600_000, upto_ms=now_ms + 3_600_000):
+                if in_package(record, self.package):
+                    words = failure(record)
+                    return f"; the last activation says: {self.mask(words)}" if words else ""
+        return ""
+
+
+def in_package(record: Mapping[str, Any], package: str) -> bool:
+    """Whether an activation is of an action in a package (`NAMESPACE/PACKAGE`)."""
+    path = annotation(record, "path")
+    return isinstance(path, str) and path.startswith(f"{package}/")
+
+
+def annotation(record: Mapping[str, Any], key: str) -> object:
+    """Value of an annotation; None where there is none."""
+    found = (
+        one for one in record.get("annotations") or () if isinstance(one, dict) and one.get("key") == key
+    )
+    return next((one.get("value") for one in found), None)
+
+
+def failure(record: Mapping[str, Any]) -> str:
+    """Why an activation failed, in OpenWhisk's words; empty where it did not."""
+    response = record.get("response") or {}
+    if response.get("success", True):
+        return ""
+    result = response.get("result")
+    words = result.get("error") if isinstance(result, dict) else result
+    return f"{response.get('status', 'failed')}: {words}"
+
+
+def remove_all(api: Api, note: Note) -> int:
+    """Delete what is ours of a note, what was made last first; the number of things deleted.
+
+    Raises
+    ------
+    PlatformError
+        Something could not be deleted: everything else was.
+    """
+    count, failed = 0, []
+    for collection in _ORDER_OF_REMOVAL:
+        for kind, name in reversed(note.things):
+            if kind != collection:
+                continue
+            try:
+                count += _remove(api, cast("Collection", kind), name, note.token)
+            except PlatformError as error:
+                failed.append(error.message)
+    if failed:
+        raise PlatformError(
+            f"{len(failed)} of {len(note.things)} things of {note.token} at {note.url} could not be removed: "
+            f"{failed[0]}",
+            hint="`towtank clean` tries again",
+        )
+    return count
+
+
+def _remove(api: Api, collection: Collection, name: str, token: str) -> bool:
+    found = api.find(collection, name)
+    return found is not None and is_ours(found, token) and api.delete(collection, name)

@@ -1,0 +1,1 @@
+function main(args) { return {body: "hello"}; }
