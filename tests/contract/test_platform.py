@@ -18,10 +18,10 @@ import pytest
 
 from support import fake_knative, servers
 from support.fake_cluster import FakeCluster, FakeServer
-from support.fake_openwhisk import KEY as OPENWHISK_KEY
-from support.fake_openwhisk import Script as OpenWhiskScript
 from support.fake_openwhisk import fake_openwhisk
 from support.fake_platform import FakeConfig, FakePlatform
+from support.openwhisk_script import KEY as OPENWHISK_KEY
+from support.openwhisk_script import Script as OpenWhiskScript
 from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
 from towtank.platforms import registry
 from towtank.platforms.base import DeployContext, KeepsSecrets, Platform, ProbesAfterRun, WritesLogs

@@ -24,16 +24,22 @@ from support import servers
 from support.fake_knative_metrics import KnativeParts
 from support.fake_netdata import Script as NetdataScript
 from support.fake_netdata import fake_netdata
+from support.fake_openwhisk import fake_openwhisk
 from support.fake_prometheus import Script as PrometheusScript
 from support.fake_prometheus import fake_prometheus
 from support.helpers import DeclaredHelpers
 from support.observed_cluster import observed_cluster
+from support.on_openwhisk import config as openwhisk_config
+from support.on_openwhisk import context as openwhisk_context
+from support.openwhisk_script import Ran, record_of
 from support.repeated import repeated
 from support.telemetry_servers import free_port
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
 from towtank.platforms.base import Instance
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
+from towtank.platforms.openwhisk.deployment import OpenWhiskDeployment
+from towtank.platforms.openwhisk.platform import OpenWhiskPlatform
 from towtank.platforms.scaling.journal import Journal
 from towtank.telemetry import registry
 from towtank.telemetry.base import (
@@ -79,6 +85,7 @@ HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
     "prometheus": prometheus_options,
     "netdata": netdata_options,
     "agent": lambda start: {},
+    "openwhisk": lambda start: {"settle": "0"},
 }
 OF_SERVERS = ("prometheus", "netdata")
 UNIT = re.compile(
@@ -119,6 +126,19 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     ) as process:
         yield process
         process.kill()
+
+
+def activated(start: Start, root: Path) -> OpenWhiskDeployment:
+    """A deployment whose actions run while it is looked at, two of them in the same millisecond."""
+    url, script = fake_openwhisk(start)
+    made = OpenWhiskPlatform().deploy(openwhisk_config(url, root), openwhisk_context(root))
+    for later_s in (0.5, 0.5, 1.0):
+        at_ms = round((time.time() + later_s) * 1000)
+        marks = {"waitTime": 3, "initTime": 20}
+        script.activations.append(
+            record_of(f"{made.package}/hello", Ran({}), start_ms=at_ms, duration_ms=30, marks=marks)
+        )
+    return made
 
 
 @pytest.fixture
@@ -278,11 +298,22 @@ def test_reading_is_cheap(source: Source, context: ObserveContext) -> None:
 
 
 @pytest.mark.parametrize("name", list(HELD_BACK))
-def test_what_was_held_back_comes_at_the_end(name: str, start: Start, tmp_path: Path) -> None:
+def test_what_was_held_back_comes_at_the_end(
+    name: str, start: Start, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     source = registry.create(name)
     helpers = DeclaredHelpers(tmp_path)
+    deployment = activated(start, tmp_path) if name == "openwhisk" else None
+    if deployment is not None:
+        request.addfinalizer(deployment.remove)
     context = ObserveContext(
-        RunClock(time.monotonic_ns()), 1.0, [], (), HELD_BACK[name](start), helpers=helpers
+        RunClock(time.monotonic_ns()),
+        1.0,
+        [],
+        (),
+        HELD_BACK[name](start),
+        deployment=deployment,
+        helpers=helpers,
     )
     assert isinstance(source, AsksOthers)
     assert isinstance(source, KnowsGaps)

@@ -8,72 +8,17 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from support import servers
+from support.openwhisk_script import MIB, Json, Ran, Script, answers, record_of
 from towtank.autoscaling.openwhisk.throttle import Throttle
-
-KEY = "23bc46b1-71f6-4ed5-8c54-816aa4f8c502:123zO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
-"""The published key of the namespace guest (ansible/files/auth.guest)."""
-FOREIGN = (
-    "789c46b1-71f6-4ed5-8c54-816aa4f8c502:abczO3xZCLrMN6v2BKK1dXYFpXlPkccOFqm12CdAsMgRU4VrNZ9lyGVCGuMDGIwP"
-)
-MIB = 1 << 20
-Json = dict[str, Any]
-
-
-@dataclass
-class Ran:
-    """What a run of an action came to: its result, and how long it took."""
-
-    result: Any = None
-    seconds: float = 0.0
-    status: str = "success"
-
-
-@dataclass
-class Script:
-    """What there is, and how it behaves."""
-
-    keys: dict[str, str] = field(default_factory=lambda: {KEY: "guest", FOREIGN: "other"})
-    runs: dict[str, Callable[[Json], Ran]] = field(default_factory=dict)
-    """Simple name of an action → what a run of it does."""
-    init_s: float = 0.02
-    record_delay_s: float = 0.0
-    """How long after its end a record can be read."""
-    blocking_wait_s: float = 60.0
-    per_minute: int | None = None
-    at_a_time: int | None = None
-    memory_mib: tuple[int, int] = (128, 512)
-    timeout_ms: tuple[int, int] = (100, 300_000)
-    concurrency: tuple[int, int] = (1, 1)
-    code_bytes: int = 48 * MIB
-    kinds: tuple[str, ...] = ("nodejs:20", "python:3.11")
-    ahead_s: float = 0.0
-    later: int = 0
-    """Requests that are answered 429 by what stands in front, before any other."""
-    broken: set[str] = field(default_factory=set)
-    """"METHOD collection" that are answered 500."""
-    tells_itself: bool = True
-    entities: dict[tuple[str, str, str], Json] = field(default_factory=dict)
-    """Namespace, collection, name → entity."""
-    activations: list[Json] = field(default_factory=list)
-    asked: list[tuple[str, str]] = field(default_factory=list)
-    warm: dict[str, int] = field(default_factory=dict)
-    running: int = 0
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    throttle: Throttle | None = None
-
-    def left(self) -> list[str]:
-        """Names of everything that there is."""
-        return sorted(f"{collection}/{name}" for _, collection, name in self.entities)
 
 
 class Answer(Exception):  # noqa: N818 - it ends the work on a request
@@ -352,48 +297,28 @@ class Work:
         script = self.script
         simple = name.rpartition("/")[2]
         given = {one["key"]: one["value"] for one in action.get("parameters", [])}
-        if cold:
-            time.sleep(script.init_s)
+        start_ms = round((time.time() + script.ahead_s) * 1000)
+        init_ms = round(script.init_s * 1000) if cold else 0
+        time.sleep(init_ms / 1000)
         ran = script.runs.get(simple, answers)({**given, **parameters})
         limit_ms = action.get("limits", {}).get("timeout", 60_000)
         took_s = min(ran.seconds, limit_ms / 1000)
         if ran.seconds > took_s:
             words = f"The action exceeded its time limits of {limit_ms} milliseconds."
             ran = Ran({"error": words}, took_s, "action developer error")
-        start_ms = round((time.time() + script.ahead_s) * 1000)
         time.sleep(took_s)
-        init = {"initTime": round(script.init_s * 1000)} if cold else {}
+        init = {"initTime": init_ms} if cold else {}
         limits = {"memory": 256, "timeout": limit_ms, "logs": 10}
         kind = action["exec"]["kind"]
-        marks: Json = {"path": f"{namespace}/{name}", "kind": kind, "waitTime": 7, "limits": limits, **init}
-        record = {
-            "namespace": namespace, "name": simple, "version": "0.0.1", "subject": namespace, "logs": [],
-            "activationId": uuid.uuid4().hex, "start": start_ms, "end": start_ms + round(took_s * 1000),
-            "duration": round(took_s * 1000) + (round(script.init_s * 1000) if cold else 0),
-            "response": {"status": ran.status, "success": ran.status == "success", "result": ran.result},
-            "annotations": [{"key": key, "value": value} for key, value in marks.items()],
-        }  # fmt: skip
+        marks: Json = {"kind": kind, "waitTime": 7, "limits": limits, **init}
+        took_ms = init_ms + round(took_s * 1000)
+        record = record_of(f"{namespace}/{name}", ran, start_ms=start_ms, duration_ms=took_ms, marks=marks)
         with script.lock:
             script.activations.append(record)
         return record
 
 
 NO_SUCH = "The requested resource does not exist."
-
-
-def answers(parameters: Json) -> Ran:
-    """An application with one path that it has not."""
-    if parameters.get("__ow_path") == "/nowhere":
-        return Ran({"statusCode": 404, "body": "no such path"})
-    return Ran({"statusCode": 200, "body": "hello"})
-
-
-def fails(parameters: Json) -> Ran:
-    """Code that cannot be started."""
-    del parameters
-    return Ran(
-        {"error": "The action failed during initialization: SyntaxError"}, 0.0, "action developer error"
-    )
 
 
 def host(script: Script) -> Json:

@@ -37,7 +37,16 @@ def doctor(
         None,
         "--namespace",
         metavar="NAME",
-        help="With --context: rights for deployments in this namespace only.",
+        help="With --context: rights for deployments in this namespace only. With --openwhisk: this one.",
+    ),
+    openwhisk: str | None = typer.Option(
+        None,
+        "--openwhisk",
+        metavar="URL",
+        help="Check an OpenWhisk instead: the address of its API host.",
+    ),
+    auth: str = typer.Option(
+        "OPENWHISK_AUTH", "--auth", metavar="NAME", help="With --openwhisk: variable with the key, USER:KEY."
     ),
     json: bool = typer.Option(False, "--json", help="As JSON, for scripts."),
 ) -> None:
@@ -45,16 +54,23 @@ def doctor(
 
     Measures for half a second how evenly this machine lets a program run. Changes nothing. With --engine it drives
     load on the loopback interface and says how much the engine can drive on time with one thread, and what limits it.
-    With --context it asks a cluster what it is, and whether deployments have the rights that they need there.
+    With --context it asks a cluster what it is, and whether deployments have the rights that they need there. With
+    --openwhisk it asks that for its limits, and whether it takes the key.
     """
     if engine:
         _engine_ceiling(as_json=json)
         return
-    if context is None and (kubeconfig is not None or namespace is not None):
+    if context is not None and openwhisk is not None:
+        raise typer.BadParameter("--context and --openwhisk exclude each other: one place at a time")
+    if context is None and (kubeconfig is not None or (namespace is not None and openwhisk is None)):
         raise typer.BadParameter(
             "--kubeconfig and --namespace go with --context: no cluster is taken by default"
         )
-    if context is not None:
+    if openwhisk is not None:
+        from towtank.campaign.openwhisk_checks import check_openwhisk
+
+        findings = check_openwhisk(openwhisk, namespace, auth)
+    elif context is not None:
         from towtank.campaign.cluster_checks import check_cluster
 
         findings = check_cluster(context, kubeconfig, namespace)

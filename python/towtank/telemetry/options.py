@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from towtank.errors import TelemetryError
-from towtank.fields import Model
+from towtank.fields import Duration, Model, Whole
 
 
 class HostOptions(Model):
@@ -54,6 +54,15 @@ class KubeletOptions(Model):
         True,  # noqa: FBT003 - pydantic's idiom
         description="what pods and nodes have on disk; one more question to each kubelet every 10 s",
     )
+
+
+class ActivationOptions(Model):
+    """Options of the source `openwhisk`."""
+
+    settle: Duration = Field(
+        2.0, le=60, description="wait after the run before activations are asked for: records come late"
+    )
+    most: Whole = Field(100_000, ge=200, description="activations that are asked for, of the whole namespace")
 
 
 Options = TypeVar("Options", bound=Model)

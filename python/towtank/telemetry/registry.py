@@ -16,6 +16,7 @@ from towtank.telemetry.agent.options import AgentOptions
 from towtank.telemetry.knative.options import KnativeOptions
 from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import (
+    ActivationOptions,
     HostOptions,
     KubeletOptions,
     MetricsOptions,
@@ -104,6 +105,12 @@ SOURCES: dict[str, SourceKind] = {
         OtlpOptions,
         "towtank.telemetry.otlp.source:OtlpSource",
         "spans of traced requests, sent by the application through OpenTelemetry",
+    ),
+    "openwhisk": SourceKind(
+        ActivationOptions,
+        "towtank.telemetry.activations:ActivationsSource",
+        "activations of actions on OpenWhisk: waiting, initialising (cold starts), running",
+        ("openwhisk",),
     ),
 }
 

@@ -63,9 +63,10 @@ class Credentials:
 
     def mask(self, text: str) -> str:
         """Replace the key, as it is and as it is sent, and every other secret of the deployment."""
+        text = self._secrets.mask(text)
         for value in self._hidden:
             text = text.replace(value, MASK)
-        return self._secrets.mask(text)
+        return text
 
 
 class Api:
@@ -213,7 +214,13 @@ class Api:
         ------
         PlatformError
         """
-        query = {"since": since_ms, "upto": upto_ms, "skip": skip, "limit": limit, "docs": "true"}
+        query: dict[str, str | int] = {
+            "since": since_ms,
+            "upto": upto_ms,
+            "skip": skip,
+            "limit": limit,
+            "docs": "true",
+        }
         found = self.rest.must("GET", self._path("activations"), what="listing activations", query=query)
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from towtank.errors import PlatformError
 from towtank.platforms import placeholders
@@ -216,7 +216,7 @@ def remove_all(api: Api, note: Note) -> int:
             if kind != collection:
                 continue
             try:
-                count += _remove(api, cast("Collection", kind), name, note.token)
+                count += _remove(api, collection, name, note.token)
             except PlatformError as error:
                 failed.append(error.message)
     if failed:

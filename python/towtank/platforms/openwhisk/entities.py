@@ -83,7 +83,7 @@ def entities(config: OpenWhiskConfig, context: DeployContext, namespace: str) ->
         )
         yield Entity("actions", f"{package}/{name}", body)
     for name, trigger in config.triggers.items():
-        parts = {"annotations": _pairs(ours), "parameters": _pairs(trigger.parameters)}
+        parts: Json = {"annotations": _pairs(ours), "parameters": _pairs(trigger.parameters)}
         yield Entity("triggers", f"{package}-{name}", parts)
     for name, rule in config.rules.items():
         parts = {
