@@ -17,6 +17,8 @@ import httpx
 import pytest
 
 from support import fake_knative, servers
+from support.fake_cloud_run import PROJECT, REGION, fake_cloud_run, write_credentials
+from support.fake_cloud_run import Script as CloudRunScript
 from support.fake_cluster import FakeCluster, FakeServer
 from support.fake_openwhisk import fake_openwhisk
 from support.fake_platform import FakeConfig, FakePlatform
@@ -135,6 +137,32 @@ def _nothing_left(script: OpenWhiskScript) -> None:
     assert script.left() == []
 
 
+def cloud_run(request: pytest.FixtureRequest) -> Subject:
+    """Against a Cloud Run in memory."""
+    start, monkeypatch = request.getfixturevalue("start"), request.getfixturevalue("monkeypatch")
+    app = request.getfixturevalue("http_server")
+    url, script = fake_cloud_run(start, CloudRunScript(app=app, looks=0))
+    credentials = write_credentials(request.getfixturevalue("tmp_path") / "credentials.json", url)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials))
+    monkeypatch.setattr("towtank.platforms.cloud_run.deployment.POLLED_EVERY_S", 0.01)
+    monkeypatch.setattr("towtank.platforms.cloud_run.api.POLLED_EVERY_S", 0.01)
+    request.addfinalizer(lambda: _no_services_left(script))
+    base = {
+        "platform": "cloud_run", "project": PROJECT, "region": REGION, "endpoint": url,
+        "services": {"hello": {"image": "europe-docker.pkg.dev/p/r/hello"}}, "ready": {"http": "/health"},
+    }  # fmt: skip
+    return Subject(
+        registry.create("cloud_run"),
+        lambda **keys: registry.config_model("cloud_run").model_validate({**base, **keys}),
+        {"ready": {"http": "/nowhere", "timeout": "500ms"}},
+        {"headers": {"authorization": "Bearer {env.SUBJECT_SECRET}"}},
+    )
+
+
+def _no_services_left(script: CloudRunScript) -> None:
+    assert script.services == {}
+
+
 def fake(request: pytest.FixtureRequest) -> Subject:
     return Subject(
         FakePlatform(),
@@ -163,7 +191,8 @@ def start() -> Iterator[Callable[[Any], Any]]:
 
 
 @pytest.fixture(
-    params=[local, external, kubernetes, knative, openwhisk, fake], ids=lambda subject: subject.__name__
+    params=[local, external, kubernetes, knative, openwhisk, cloud_run, fake],
+    ids=lambda subject: subject.__name__,
 )
 def subject(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Subject]:
     monkeypatch.setenv("SUBJECT_SECRET", SECRET)
@@ -176,7 +205,7 @@ def never() -> None:
 
 def test_every_registered_platform_is_tested_here() -> None:
     assert set(registry.PLATFORMS) <= {
-        one.__name__ for one in (local, external, kubernetes, knative, openwhisk)
+        one.__name__ for one in (local, external, kubernetes, knative, openwhisk, cloud_run)
     }
 
 
@@ -323,7 +352,7 @@ def test_description_is_json_and_tells_no_secret(subject: Subject, context: Depl
 
 @pytest.mark.parametrize(
     "subject",
-    [local, external, kubernetes, knative, openwhisk],
+    [local, external, kubernetes, knative, openwhisk, cloud_run],
     indirect=True,
     ids=lambda subject: subject.__name__,
 )

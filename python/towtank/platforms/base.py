@@ -450,6 +450,14 @@ class HasPlace(Protocol):
         """
 
 
+@runtime_checkable
+class TellsWhatItCreates(Protocol):
+    """A platform where what is created costs money by itself: a plan says what it would be."""
+
+    def would_create(self, config: Any) -> Sequence[str]:  # noqa: ANN401 - its own model
+        """One line for each thing, asking nobody."""
+
+
 def sweep(platform: Platform, token: str, folder: Path | None) -> int:
     """End what is left of a deployment, in the way that its platform has."""
     if folder is not None and isinstance(platform, SweepsFromNotes):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from towtank.errors import PlatformError
 from towtank.fields import Model
+from towtank.platforms.cloud_run.config import CloudRunConfig
 from towtank.platforms.external_config import ExternalConfig
 from towtank.platforms.knative.config import KnativeConfig
 from towtank.platforms.kubernetes.config import KubernetesConfig
@@ -129,6 +130,12 @@ PLATFORMS: dict[str, PlatformKind] = {
         "towtank.platforms.openwhisk.platform:OpenWhiskPlatform",
         "actions on OpenWhisk, created and removed again",
         no_faults="OpenWhisk lets nobody near its containers",
+    ),
+    "cloud_run": PlatformKind(
+        CloudRunConfig,
+        "towtank.platforms.cloud_run.platform:CloudRunPlatform",
+        "services on Google Cloud Run, created and removed again",
+        no_faults="Cloud Run lets nobody near its instances",
     ),
 }
 

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from towtank.errors import TelemetryError
 from towtank.fields import Duration, Model, Whole
+from towtank.platforms.external_config import Address
 
 
 class HostOptions(Model):
@@ -63,6 +64,17 @@ class ActivationOptions(Model):
         2.0, le=60, description="wait after the run before activations are asked for: records come late"
     )
     most: Whole = Field(100_000, ge=200, description="activations that are asked for, of the whole namespace")
+
+
+class CloudMonitoringOptions(Model):
+    """Options of the source `cloud-monitoring`."""
+
+    endpoint: Address = Field(
+        "https://monitoring.googleapis.com", description="address of the Cloud Monitoring API"
+    )
+    settle: Duration = Field(
+        240.0, le=900, description="wait after the run before metrics are asked for: they come minutes late"
+    )
 
 
 Options = TypeVar("Options", bound=Model)

@@ -17,6 +17,7 @@ from towtank.telemetry.knative.options import KnativeOptions
 from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import (
     ActivationOptions,
+    CloudMonitoringOptions,
     HostOptions,
     KubeletOptions,
     MetricsOptions,
@@ -108,9 +109,16 @@ SOURCES: dict[str, SourceKind] = {
     ),
     "openwhisk": SourceKind(
         ActivationOptions,
+        CloudMonitoringOptions,
         "towtank.telemetry.activations:ActivationsSource",
         "activations of actions on OpenWhisk: waiting, initialising (cold starts), running",
         ("openwhisk",),
+    ),
+    "cloud-monitoring": SourceKind(
+        CloudMonitoringOptions,
+        "towtank.telemetry.cloud_monitoring:CloudMonitoringSource",
+        "services on Cloud Run: instances, requests, CPU, memory and starts, from Cloud Monitoring",
+        ("cloud_run",),
     ),
 }
 

@@ -1,0 +1,1 @@
+"""Services on Google Cloud Run, over its Admin API v2: created, waited for with reasons, and removed again."""

@@ -1,0 +1,46 @@
+"""Where a deployment on Cloud Run is, written down before anything of it is created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from towtank.errors import PlatformError
+from towtank.platforms.notes import read_note, write_note
+
+NOTE = "cloud-run.json"
+
+
+@dataclass(frozen=True)
+class Note:
+    """What whoever comes after a crash has to know; credentials are the environment's, then as now."""
+
+    token: str
+    endpoint: str
+    project: str
+    region: str
+    services: Sequence[str]
+
+    def write(self, folder: Path) -> None:
+        """Write it durably; raises a PlatformError where that is not possible."""
+        write_note(folder / NOTE, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Read it again; None when nothing was about to be created.
+
+        Raises
+        ------
+        PlatformError
+            It is there and cannot be read.
+        """
+        hint = "services may be left: gcloud run services list --filter=metadata.labels.managed-by=towtank"
+        content = read_note(folder / NOTE, hint=hint)
+        if content is None:
+            return None
+        try:
+            return cls(**{**content, "services": tuple(map(str, content["services"]))})
+        except (KeyError, TypeError) as error:
+            raise PlatformError(f"{folder / NOTE} cannot be read: {error}", hint=hint) from error

@@ -1,0 +1,91 @@
+"""The `cloud_run` platform: services of one project and region, created and removed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from towtank.errors import PlatformError
+from towtank.platforms.base import DeployContext
+from towtank.platforms.cloud_run import services as payloads
+from towtank.platforms.cloud_run.api import CloudRunApi
+from towtank.platforms.cloud_run.config import CloudRunConfig
+from towtank.platforms.cloud_run.credentials import GoogleAuth
+from towtank.platforms.cloud_run.deployment import CloudRunDeployment, remove_all
+from towtank.platforms.cloud_run.note import Note
+from towtank.platforms.masking import Secrets, missing_secrets
+from towtank.platforms.rest import said
+
+_TRIED_AS = "plan"
+
+
+class CloudRunPlatform:
+    """Creates services, and removes what it created."""
+
+    name = "cloud_run"
+
+    def check(self, config: CloudRunConfig, root: Path | None = None) -> Sequence[str]:
+        """Secrets, credentials, and what Cloud Run says to a trial (`validateOnly`) of every service."""
+        found = list(missing_secrets(config.secret_names(), config.secret_files(), root))
+        try:
+            api = _connect(config)
+        except PlatformError as error:
+            return [*found, said(error)]
+        try:
+            for name, service in config.services.items():
+                try:
+                    api.try_out(payloads.service_id(name, _TRIED_AS), payloads.body(service, {}))
+                except PlatformError as error:
+                    found.append(f"services.{name}: {said(error)}")
+        finally:
+            api.close()
+        return found
+
+    def would_create(self, config: CloudRunConfig) -> Sequence[str]:
+        """See `base.TellsWhatItCreates`."""
+        return list(payloads.in_words(config))
+
+    def deploy(self, config: CloudRunConfig, context: DeployContext) -> CloudRunDeployment:
+        """Create everything; see `Platform.deploy`."""
+        secrets = Secrets(config.secret_names(), files=config.secret_files(), root=context.root)
+        api = _connect(config)
+        try:
+            deployment = CloudRunDeployment(config, context, secrets, api)
+            deployment.create()
+        except BaseException:
+            api.close()
+            raise
+        return deployment
+
+    def place(self, config: CloudRunConfig, root: Path) -> tuple[str, str]:
+        """Project and region; see `base.HasPlace`."""
+        del root
+        return config.project, f"{config.project} in {config.region}, by {config.endpoint}"
+
+    def sweep(self, token: str) -> int:
+        """Nothing: where a deployment was is known from its note only; see `sweep_noted`."""
+        del token
+        return 0
+
+    def sweep_noted(self, token: str, folder: Path) -> int:
+        """Delete what a dead Towtank left of the deployment with this token; see `base.SweepsFromNotes`.
+
+        Raises
+        ------
+        PlatformError
+            Cloud Run cannot be reached, or there are no credentials.
+        """
+        notes = [Note.read(path) for path in (folder, *sorted(p for p in folder.glob("*") if p.is_dir()))]
+        return sum(_sweep(note) for note in notes if note is not None and note.token == token)
+
+
+def _connect(config: CloudRunConfig) -> CloudRunApi:
+    return CloudRunApi(config.endpoint, config.project, config.region, GoogleAuth())
+
+
+def _sweep(note: Note) -> int:
+    api = CloudRunApi(note.endpoint, note.project, note.region, GoogleAuth())
+    try:
+        return remove_all(api, note)
+    finally:
+        api.close()
