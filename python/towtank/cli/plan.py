@@ -84,7 +84,14 @@ def _data(made: Plan, takes: Forecast, decides: Power | None, remarks: tuple[str
     from towtank.design.expected_cost import expected_costs
 
     costs = [asdict(one) for one in expected_costs(made, takes)]
-    return {**whole, "notes": list(remarks), "forecast": asdict(takes), "decides": decision, "costs": costs}
+    return {
+        **whole,
+        "notes": list(remarks),
+        "forecast": asdict(takes),
+        "decides": decision,
+        "costs": costs,
+        "would_create": _would_create(made),
+    }
 
 
 def _show(
@@ -107,6 +114,8 @@ def _show(
     console.print(_totals(made, takes))
     for line in _cost(made, takes):
         console.print(line)
+    for line in _would_create(made):
+        console.print(f"would create: {line}")
     console.print()
     for line in _decision(made, decides):
         console.print(line)
@@ -224,6 +233,19 @@ def _cost(made: Plan, takes: Forecast) -> list[str]:
 
     spec = made.experiment.cost
     return [] if spec is None else in_words(expected_costs(made, takes), spec.currency)
+
+
+def _would_create(made: Plan) -> list[str]:
+    """What deployments would create where that costs money by itself; each line once."""
+    from towtank.platforms import registry
+    from towtank.platforms.base import TellsWhatItCreates
+
+    found: dict[str, None] = {}
+    for treatment in made.treatments:
+        platform = registry.create(treatment.spec.deployment.platform)
+        if isinstance(platform, TellsWhatItCreates):
+            found |= dict.fromkeys(platform.would_create(treatment.spec.deployment))
+    return list(found)
 
 
 def _decision(made: Plan, decides: Power | None) -> list[str]:

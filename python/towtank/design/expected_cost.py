@@ -10,7 +10,9 @@ from towtank.cost.price_list import AnyPriceList, OwnHardware, PerInstance, PerR
 from towtank.cost.rules import Usage, priced, total
 from towtank.cost.spec import CostSpec, PricedDeployment
 from towtank.design.forecast import Forecast, TreatmentForecast
+from towtank.design.model import TreatmentSpec
 from towtank.design.plan import Plan
+from towtank.platforms.base import BoundsUse
 from towtank.units import format_number
 
 
@@ -43,12 +45,13 @@ def expected_costs(plan: Plan, takes: Forecast) -> tuple[ExpectedCost, ...]:
         return ()
     runs = {t.id: sum(run.treatment_id == t.id for run in plan.runs) for t in plan.treatments}
     return tuple(
-        _expected(cost, treatment.spec.deployment_name, one, runs[treatment.id])
+        _expected(cost, treatment.spec, one, runs[treatment.id])
         for treatment, one in zip(plan.treatments, takes.treatments, strict=True)
     )
 
 
-def _expected(cost: CostSpec, deployment: str, takes: TreatmentForecast, runs: int) -> ExpectedCost:
+def _expected(cost: CostSpec, spec: TreatmentSpec, takes: TreatmentForecast, runs: int) -> ExpectedCost:
+    deployment = spec.deployment_name
     name, one = takes.treatment_id, cost.deployments.get(deployment)
     if one is None:
         return ExpectedCost(name, None, None, f"{deployment} has no price")
@@ -58,6 +61,7 @@ def _expected(cost: CostSpec, deployment: str, takes: TreatmentForecast, runs: i
     least, most, open_ = _usage(prices, one, takes)
     if least is None:
         return ExpectedCost(name, None, None, open_)
+    bounded = _bounded(prices, spec.deployment, takes)
     charged = [what for what, price in (("logs", prices.log), ("egress", prices.egress)) if price]
     open_ = ", ".join(part for part in (open_, *charged) if part)
 
@@ -66,7 +70,33 @@ def _expected(cost: CostSpec, deployment: str, takes: TreatmentForecast, runs: i
         return runs * cost.in_report(bill, prices.currency)
 
     high = None if most is None or open_ else money(most)
-    return ExpectedCost(name, money(least), high, open_)
+    if bounded is None:
+        return ExpectedCost(name, money(least), high, open_)
+    at_most = f"{format_number(money(bounded[1]))} {cost.currency} with all instances that there may be"
+    return ExpectedCost(name, money(bounded[0]), None, f"{open_} (without logs and egress at most {at_most})")
+
+
+def _bounded(
+    prices: AnyPriceList, deployment: object, takes: TreatmentForecast
+) -> tuple[Usage, Usage] | None:
+    """Least and most that instances can be used, where the deployment says how many there can be."""
+    if not isinstance(prices, PerRequest | PerInstance) or not isinstance(deployment, BoundsUse):
+        return None
+    seconds, by_request = takes.load_s, isinstance(prices, PerRequest)
+    # Billed by request, an instance that waits costs nothing of these prices.
+    least = (0.0, 0.0) if by_request else deployment.used_at_least()
+    first, last = (
+        Usage(seconds, vcpu_seconds=cores * seconds, gib_seconds=size / 2**30 * seconds)
+        for cores, size in (least, deployment.used_at_most())
+    )
+    if not by_request:
+        return first, last
+    if takes.requests.high is None:
+        return None
+    return (
+        replace(first, requests=math.floor(takes.requests.low)),
+        replace(last, requests=math.ceil(takes.requests.high)),
+    )
 
 
 def _usage(

@@ -8,11 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from towtank.errors import PlatformError, ReadinessTimeout
+from towtank.platforms import placeholders
 from towtank.platforms.base import Cancelled, Instance, LogFile, SystemEvent, Target
 from towtank.platforms.masking import Secrets
 from towtank.platforms.probe import Prober, Waiting, wait_until_ready
 from towtank.platforms.readiness import Ready
+from towtank.sensitive import mask_values
 from towtank.units import format_duration
+
+
+def rendered(headers: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
+    """Headers with secrets in their places."""
+    return {name: placeholders.render(value, secrets.placeholders) for name, value in headers.items()}
 
 
 class AddressedDeployment:
@@ -76,6 +83,13 @@ class AddressedDeployment:
         """What a probe after the load has noticed; what happens unseen in between nobody can say."""
         with self._lock:
             return list(self._events)
+
+    def shown_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Headers for run.json: those that hold a secret are masked."""
+        return {
+            name: placeholders.render(value, self._secrets.masked_placeholders)
+            for name, value in mask_values(dict(headers)).items()
+        }
 
     def remove(self) -> Sequence[LogFile]:
         """Nothing to remove; asks once more whether all answer, if nobody has since they were ready."""

@@ -458,6 +458,17 @@ class TellsWhatItCreates(Protocol):
         """One line for each thing, asking nobody."""
 
 
+@runtime_checkable
+class BoundsUse(Protocol):
+    """A config model that says how much there can be of a deployment, so that its price is bounded before it runs."""
+
+    def used_at_least(self) -> tuple[float, float]:
+        """CPU cores and bytes of instances that are there without load."""
+
+    def used_at_most(self) -> tuple[float, float]:
+        """CPU cores and bytes of all instances there may be at a time."""
+
+
 def sweep(platform: Platform, token: str, folder: Path | None) -> int:
     """End what is left of a deployment, in the way that its platform has."""
     if folder is not None and isinstance(platform, SweepsFromNotes):

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from towtank.platforms import placeholders
-from towtank.platforms.addressed import AddressedDeployment
+from towtank.platforms.addressed import AddressedDeployment, rendered
 from towtank.platforms.base import DeployContext, Instance, Target
 from towtank.platforms.external_config import ExternalConfig
 from towtank.platforms.masking import Secrets, missing_secrets
-from towtank.sensitive import mask_values
 
 
 class ExternalPlatform:
@@ -48,10 +46,7 @@ class ExternalDeployment(AddressedDeployment):
             target: Target(
                 target,
                 tuple(Instance(name, url) for name, url in instances.items()),
-                {
-                    name: placeholders.render(value, secrets.placeholders)
-                    for name, value in config.headers_of(target).items()
-                },
+                rendered(config.headers_of(target), secrets),
                 config.transport_of(target).filled(secrets.placeholders),
             )
             for target, instances in config.resolved().items()
@@ -68,10 +63,7 @@ class ExternalDeployment(AddressedDeployment):
                 for target in self._targets.values()
                 for instance in target.instances
             ],
-            "headers": {
-                name: placeholders.render(value, self._secrets.masked_placeholders)
-                for name, value in mask_values(self._config.headers).items()
-            },
+            "headers": self.shown_headers(self._config.headers),
             "transport": {
                 name: shown for name in self._targets if (shown := self._config.transport_of(name).shown())
             },

@@ -32,6 +32,11 @@ def write_note(path: Path, content: Mapping[str, Any]) -> None:
         ) from error
 
 
+def folders_of(folder: Path) -> list[Path]:
+    """Where the notes of a deployment may be: its own folder, or one below the folder that is known."""
+    return [folder, *sorted(path for path in folder.glob("*") if path.is_dir())]
+
+
 def read_note(path: Path, *, hint: str) -> dict[str, Any] | None:
     """Read it again; None when nothing was about to be created.
 

@@ -194,7 +194,9 @@ class CloudMonitoringSource:
             "filter": f'metric.type = "run.googleapis.com/{wanted.type}" AND resource.type = "cloud_run_revision" AND '
             f'resource.labels.location = "{self._region}" AND resource.labels.service_name = one_of({named})',
             "interval.startTime": _rfc3339(begin_s), "interval.endTime": _rfc3339(end_s), "view": "FULL",
-        } | ({"pageToken": token} if token else {})  # fmt: skip
+        }  # fmt: skip
+        if token:
+            query["pageToken"] = token
         what = f"asking for {wanted.type}"
         reply = rest.ask("GET", f"/v3/projects/{self._project}/timeSeries", what=what, query=query)
         if not reply.ok:

@@ -109,7 +109,6 @@ SOURCES: dict[str, SourceKind] = {
     ),
     "openwhisk": SourceKind(
         ActivationOptions,
-        CloudMonitoringOptions,
         "towtank.telemetry.activations:ActivationsSource",
         "activations of actions on OpenWhisk: waiting, initialising (cold starts), running",
         ("openwhisk",),

@@ -169,9 +169,17 @@ class CloudRunConfig(TargetsTransport):
         """Targets that journeys can name."""
         return tuple(self.resolved())
 
-    def most_per_second(self) -> tuple[float, float]:
-        """CPU cores and bytes of all instances there may be at a time: what a price is bounded by."""
-        counts = {name: one.max_instances or DEFAULT_MAX_INSTANCES for name, one in self.services.items()}
+    def used_at_least(self) -> tuple[float, float]:
+        """See `base.BoundsUse`."""
+        return self._used({name: one.min_instances or 0 for name, one in self.services.items()})
+
+    def used_at_most(self) -> tuple[float, float]:
+        """See `base.BoundsUse`."""
+        return self._used(
+            {name: one.max_instances or DEFAULT_MAX_INSTANCES for name, one in self.services.items()}
+        )
+
+    def _used(self, counts: dict[str, int]) -> tuple[float, float]:
         return (
             sum(counts[name] * one.vcpu for name, one in self.services.items()),
             sum(counts[name] * one.memory_bytes for name, one in self.services.items()),

@@ -99,8 +99,7 @@ class GoogleAuth(httpx.Auth):
                     f"the credentials for Google are not taken: {self.mask(_in_line(error))}",
                     hint=f"they may have expired or been revoked; {_HINT}",
                 ) from error
-        token: str = self._credentials.token
-        return token
+        return str(self._credentials.token)
 
     def mask(self, text: str) -> str:
         """Replace the token."""

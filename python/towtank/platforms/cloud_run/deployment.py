@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from towtank.errors import PlatformError, ReadinessTimeout
-from towtank.platforms import placeholders
-from towtank.platforms.addressed import AddressedDeployment
+from towtank.platforms.addressed import AddressedDeployment, rendered
 from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, Target
 from towtank.platforms.cloud_run import services as payloads
 from towtank.platforms.cloud_run.api import POLLED_EVERY_S, CloudRunApi, condition
@@ -16,7 +15,7 @@ from towtank.platforms.cloud_run.config import CloudRunConfig
 from towtank.platforms.cloud_run.note import Note
 from towtank.platforms.masking import Secrets
 from towtank.platforms.rest import Refused
-from towtank.sensitive import mask_values
+from towtank.platforms.undoing import undone_on_failure
 from towtank.units import format_duration
 
 Json = dict[str, Any]
@@ -91,18 +90,9 @@ class CloudRunDeployment(AddressedDeployment):
         note = Note(context.token, config.endpoint, config.project, config.region, tuple(self._ids.values()))
         note.write(context.data_dir)
         marks = payloads.labels(context)
-        try:
+        with undone_on_failure(lambda: remove_all(self._api, note)):
             for name, service in config.services.items():
                 self._create(name, payloads.body(service, marks))
-        except BaseException as error:
-            left = ""
-            try:
-                remove_all(self._api, note)
-            except PlatformError as failed:
-                left = f"; what was created before could not be removed: {failed.message}"
-            if left and isinstance(error, PlatformError):
-                raise PlatformError(error.message + left, hint="then try `towtank clean`") from error
-            raise
 
     def _create(self, name: str, body: Json) -> None:
         own = self._ids[name]
@@ -189,10 +179,7 @@ class CloudRunDeployment(AddressedDeployment):
                 for name, own in self._ids.items()
                 if (seen := self._seen.get(name, {})) is not None
             },
-            "headers": {
-                name: placeholders.render(value, self._secrets.masked_placeholders)
-                for name, value in mask_values(self._config.headers).items()
-            },
+            "headers": self.shown_headers(self._config.headers),
         }
 
     def remove(self) -> Sequence[LogFile]:
@@ -211,10 +198,7 @@ class CloudRunDeployment(AddressedDeployment):
         found = {}
         for name, target in self._config.resolved().items():
             uri = str(self._seen.get(target.service, {}).get("uri") or "").rstrip("/")
-            headers = {
-                key: placeholders.render(value, self._secrets.placeholders)
-                for key, value in self._config.headers_of(name).items()
-            }
+            headers = rendered(self._config.headers_of(name), self._secrets)
             transport = self._config.transport_of(name).filled(self._secrets.placeholders)
             instances = (Instance(f"{name}-0", uri),) if uri else ()
             found[name] = Target(name, instances, headers, transport)

@@ -14,6 +14,7 @@ from towtank.platforms.cloud_run.credentials import GoogleAuth
 from towtank.platforms.cloud_run.deployment import CloudRunDeployment, remove_all
 from towtank.platforms.cloud_run.note import Note
 from towtank.platforms.masking import Secrets, missing_secrets
+from towtank.platforms.notes import folders_of
 from towtank.platforms.rest import said
 
 _TRIED_AS = "plan"
@@ -75,16 +76,27 @@ class CloudRunPlatform:
         PlatformError
             Cloud Run cannot be reached, or there are no credentials.
         """
-        notes = [Note.read(path) for path in (folder, *sorted(p for p in folder.glob("*") if p.is_dir()))]
+        notes = [Note.read(path) for path in folders_of(folder)]
         return sum(_sweep(note) for note in notes if note is not None and note.token == token)
 
 
 def _connect(config: CloudRunConfig) -> CloudRunApi:
-    return CloudRunApi(config.endpoint, config.project, config.region, GoogleAuth())
+    return _open(config.endpoint, config.project, config.region)
+
+
+def _open(endpoint: str, project: str, region: str) -> CloudRunApi:
+    """An API whose credentials are known to be taken."""
+    auth = GoogleAuth()
+    try:
+        auth.token()
+    except PlatformError:
+        auth.close()
+        raise
+    return CloudRunApi(endpoint, project, region, auth)
 
 
 def _sweep(note: Note) -> int:
-    api = CloudRunApi(note.endpoint, note.project, note.region, GoogleAuth())
+    api = _open(note.endpoint, note.project, note.region)
     try:
         return remove_all(api, note)
     finally:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from towtank.errors import PlatformError
-from towtank.platforms import placeholders
-from towtank.platforms.addressed import AddressedDeployment
+from towtank.platforms.addressed import AddressedDeployment, rendered
 from towtank.platforms.base import DeployContext, Instance, LogFile, Target
 from towtank.platforms.masking import Secrets
 from towtank.platforms.openwhisk.api import Api, api_path, web_path
@@ -18,7 +17,7 @@ from towtank.platforms.openwhisk.entities import Collection, Entity, entities, i
 from towtank.platforms.openwhisk.note import Note
 from towtank.platforms.probe import Waiting
 from towtank.platforms.rest import Refused
-from towtank.sensitive import mask_values
+from towtank.platforms.undoing import undone_on_failure
 
 _ORDER_OF_REMOVAL: tuple[Collection, ...] = ("rules", "triggers", "actions", "packages")
 
@@ -92,18 +91,9 @@ class OpenWhiskDeployment(AddressedDeployment):
             tuple((one.collection, one.name) for one in self._entities),
         )
         note.write(self._context.data_dir)
-        try:
+        with undone_on_failure(lambda: remove_all(self._api, note)):
             for entity in self._entities:
                 self._create(entity)
-        except BaseException as error:
-            left = ""
-            try:
-                remove_all(self._api, note)
-            except PlatformError as failed:
-                left = f"; what was created before could not be removed: {failed.message}"
-            if left and isinstance(error, PlatformError):
-                raise PlatformError(error.message + left, hint="then try `towtank clean`") from error
-            raise
 
     def _create(self, entity: Entity) -> None:
         try:
@@ -132,10 +122,7 @@ class OpenWhiskDeployment(AddressedDeployment):
                 for target in self._targets.values()
                 for instance in target.instances
             ],
-            "headers": {
-                name: placeholders.render(value, self._secrets.masked_placeholders)
-                for name, value in mask_values(self._config.headers).items()
-            },
+            "headers": self.shown_headers(self._config.headers),
         }
 
     def remove(self) -> Sequence[LogFile]:
@@ -152,10 +139,7 @@ class OpenWhiskDeployment(AddressedDeployment):
     def _made_targets(self, secrets: Secrets) -> dict[str, Target]:
         found = {}
         for name, target in self._config.resolved().items():
-            headers = {
-                key: placeholders.render(value, secrets.placeholders)
-                for key, value in self._config.headers_of(name).items()
-            }
+            headers = rendered(self._config.headers_of(name), secrets)
             if target.web is not None:
                 path = web_path(self._namespace, f"{self._in_package}/{target.web}", target.extension)
             else:

@@ -9,6 +9,7 @@ from towtank.errors import PlatformError
 from towtank.platforms import placeholders
 from towtank.platforms.base import DeployContext
 from towtank.platforms.masking import Secrets, missing_secrets
+from towtank.platforms.notes import folders_of
 from towtank.platforms.openwhisk.api import Api, Credentials
 from towtank.platforms.openwhisk.checks import bounds, problems
 from towtank.platforms.openwhisk.config import OpenWhiskConfig
@@ -78,7 +79,7 @@ class OpenWhiskPlatform:
         PlatformError
             OpenWhisk cannot be reached, or the key is not there.
         """
-        notes = [Note.read(path) for path in (folder, *sorted(p for p in folder.glob("*") if p.is_dir()))]
+        notes = [Note.read(path) for path in folders_of(folder)]
         return sum(_sweep(note) for note in notes if note is not None and note.token == token)
 
 

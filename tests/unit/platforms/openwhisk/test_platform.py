@@ -122,7 +122,7 @@ def test_what_openwhisk_refuses_is_told_in_its_words_and_nothing_is_left(
         deploy(url, tmp_path, actions={"hello": {"code": "action.js", **keys}})
     assert f"creating action {PACKAGE}/hello failed: OpenWhisk at {url} answers " in caught.value.message
     assert words in caught.value.message
-    assert script.left() == [], "the package was there already and is gone"
+    assert script.left() == [], "the package was there already, and is gone"
 
 
 def test_what_could_not_be_removed_is_said_and_left_to_clean(start: Start, tmp_path: Path) -> None:
