@@ -15,12 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import servers
+from support.fake_cloud_run import fake_cloud_run, write_credentials
 from support.fake_knative_metrics import KnativeParts
 from support.fake_netdata import Script as NetdataScript
 from support.fake_netdata import fake_netdata
@@ -29,6 +31,8 @@ from support.fake_prometheus import Script as PrometheusScript
 from support.fake_prometheus import fake_prometheus
 from support.helpers import DeclaredHelpers
 from support.observed_cluster import observed_cluster
+from support.on_cloud_run import config as cloud_run_config
+from support.on_cloud_run import context as cloud_run_context
 from support.on_openwhisk import config as openwhisk_config
 from support.on_openwhisk import context as openwhisk_context
 from support.openwhisk_script import Ran, record_of
@@ -37,6 +41,8 @@ from support.telemetry_servers import free_port
 from towtank.clock import RunClock
 from towtank.errors import TelemetryError
 from towtank.platforms.base import Instance
+from towtank.platforms.cloud_run.deployment import CloudRunDeployment
+from towtank.platforms.cloud_run.platform import CloudRunPlatform
 from towtank.platforms.kubernetes.deployment import KubernetesDeployment
 from towtank.platforms.openwhisk.deployment import OpenWhiskDeployment
 from towtank.platforms.openwhisk.platform import OpenWhiskPlatform
@@ -86,6 +92,7 @@ HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
     "netdata": netdata_options,
     "agent": lambda start: {},
     "openwhisk": lambda start: {"settle": "0"},
+    "cloud-monitoring": lambda start: {"settle": "0"},
 }
 OF_SERVERS = ("prometheus", "netdata")
 UNIT = re.compile(
@@ -139,6 +146,28 @@ def activated(start: Start, root: Path) -> OpenWhiskDeployment:
             record_of(f"{made.package}/hello", Ran({}), start_ms=at_ms, duration_ms=30, marks=marks)
         )
     return made
+
+
+def measured(start: Start, root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[CloudRunDeployment, str]:
+    """A deployment on Cloud Run with a value of a second of the run, and where its metrics are."""
+    url, script = fake_cloud_run(start)
+    path = write_credentials(root / "credentials.json", url)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    made = CloudRunPlatform().deploy(cloud_run_config(url), cloud_run_context(root))
+    (own,) = made.service_ids
+    point = {"interval": {"endTime": at_time(time.time() + 1)}, "value": {"int64Value": "2"}}
+    script.series.append(
+        {
+            "metric": {"type": "run.googleapis.com/container/instance_count", "labels": {"state": "active"}},
+            "resource": {"labels": {"service_name": own}},
+            "points": [point],
+        }
+    )
+    return made, url
+
+
+def at_time(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).isoformat()
 
 
 @pytest.fixture
@@ -299,11 +328,20 @@ def test_reading_is_cheap(source: Source, context: ObserveContext) -> None:
 
 @pytest.mark.parametrize("name", list(HELD_BACK))
 def test_what_was_held_back_comes_at_the_end(
-    name: str, start: Start, tmp_path: Path, request: pytest.FixtureRequest
+    name: str,
+    start: Start,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = registry.create(name)
     helpers = DeclaredHelpers(tmp_path)
-    deployment = activated(start, tmp_path) if name == "openwhisk" else None
+    options, deployment = HELD_BACK[name](start), None
+    if name == "openwhisk":
+        deployment = activated(start, tmp_path)
+    elif name == "cloud-monitoring":
+        deployment, url = measured(start, tmp_path, monkeypatch)
+        options["endpoint"] = url
     if deployment is not None:
         request.addfinalizer(deployment.remove)
     context = ObserveContext(
@@ -311,7 +349,7 @@ def test_what_was_held_back_comes_at_the_end(
         1.0,
         [],
         (),
-        HELD_BACK[name](start),
+        options,
         deployment=deployment,
         helpers=helpers,
     )

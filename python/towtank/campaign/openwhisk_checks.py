@@ -77,8 +77,6 @@ def _limits(api: Api) -> Iterator[Finding]:
     most_memory, most_ms = found.memory_bytes[1], found.timeout_ms[1]
     if most_memory is not None and most_ms is not None:
         shown = f"{format_bytes(most_memory)}, {format_duration(most_ms / 1000)}"
-        yield Finding(
-            "openwhisk-action", "ok", "an action at most", shown, "more is refused by `towtank plan`"
-        )
+        yield Finding("openwhisk-action", "ok", "an action at most", shown, "more is refused")
     if found.kinds:
         yield Finding("openwhisk-kinds", "ok", "runtimes", ", ".join(found.kinds), "what `kind` can be")

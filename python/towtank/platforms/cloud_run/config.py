@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from towtank.fields import Duration, Model, Slug, Whole
 from towtank.platforms.external_config import Address
 from towtank.platforms.knative.functions import Name, Quantity, Seconds
-from towtank.platforms.kubernetes.baseline import quantity
+from towtank.platforms.kubernetes.quantities import quantity
 from towtank.platforms.readiness import Ready
 from towtank.platforms.target_transport import DEFAULT_TARGET, OwnTransport, TargetsTransport
 from towtank.platforms.transport import Headers
