@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -114,3 +115,21 @@ class AddressedDeployment:
     def _more_of(self, item: Waiting) -> str:  # noqa: ARG002 - of those that know more
         """What else is known of an instance that is not ready, after what the probe saw."""
         return ""
+
+
+class CreatedDeployment(AddressedDeployment, ABC):
+    """Addresses of what Towtank created elsewhere: it goes with the deployment, once."""
+
+    _removed = False
+
+    @abstractmethod
+    def _delete(self) -> None:
+        """Delete everything, then let go of connections."""
+
+    def remove(self) -> Sequence[LogFile]:
+        """Delete what was created, however often it is called."""
+        if not self._removed:
+            super().remove()
+            self._delete()
+            self._removed = True
+        return ()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from towtank.errors import PlatformError
+
+Kept = TypeVar("Kept")
 
 
 def write_note(path: Path, content: Mapping[str, Any]) -> None:
@@ -32,17 +34,14 @@ def write_note(path: Path, content: Mapping[str, Any]) -> None:
         ) from error
 
 
-def folders_of(folder: Path) -> list[Path]:
-    """Where the notes of a deployment may be: its own folder, or one below the folder that is known."""
-    return [folder, *sorted(path for path in folder.glob("*") if path.is_dir())]
-
-
-def read_note(path: Path, *, hint: str) -> dict[str, Any] | None:
+def read_note(path: Path, make: Callable[[dict[str, Any]], Kept], *, hint: str) -> Kept | None:
     """Read it again; None when nothing was about to be created.
 
     Parameters
     ----------
     path : Path
+    make : callable
+        From what was written to a note; raises KeyError, TypeError or ValueError where that is none.
     hint : str
         How to find by hand what it spoke of.
 
@@ -52,11 +51,8 @@ def read_note(path: Path, *, hint: str) -> dict[str, Any] | None:
         It is there and cannot be read: what it speaks of may still exist.
     """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        return make(dict(json.loads(path.read_text("utf-8"))))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise PlatformError(f"{path} cannot be read: {error}", hint=hint) from error
-    if not isinstance(content, dict):
-        raise PlatformError(f"{path} cannot be read: it is no mapping", hint=hint)
-    return content

@@ -20,7 +20,8 @@ from towtank.errors import PlatformError, TelemetryError
 from towtank.platforms.openwhisk.api import MOST_LISTED, Api
 from towtank.platforms.openwhisk.deployment import SeenInOpenWhisk, annotation, failure, in_package
 from towtank.platforms.rest import said
-from towtank.telemetry.base import Event, Gap, ObserveContext, Sample
+from towtank.telemetry.asked_after import AskedAfter
+from towtank.telemetry.base import Event, ObserveContext, Sample
 from towtank.telemetry.http.clock import KeptRelation, step_told
 from towtank.telemetry.options import ActivationOptions, read_options
 
@@ -70,17 +71,14 @@ class Activation:
                 yield f"activation_{name}_s", value
 
 
-class ActivationsSource:
+class ActivationsSource(AskedAfter):
     """Asks OpenWhisk for the activations of a run when it is over."""
 
     name = "openwhisk"
 
     def __init__(self) -> None:
-        self._context: ObserveContext | None = None
+        super().__init__()
         self._api: Api | None = None
-        self._events: list[Event] = []
-        self._gaps: list[Gap] = []
-        self._facts: dict[str, Any] = {}
 
     @property
     def patience_s(self) -> float:
@@ -90,16 +88,14 @@ class ActivationsSource:
     def start(self, context: ObserveContext) -> None:
         """Find out whether the deployment is on OpenWhisk, and that it answers."""
         self._options = read_options(self.name, ActivationOptions, context.options)
-        self._context, self._api = context, None
-        self._events, self._gaps, self._facts = [], [], {}
+        self._begin(context)
+        self._api = None
         deployment = context.deployment
         if not isinstance(deployment, SeenInOpenWhisk):
-            message = "the deployment is not on OpenWhisk"
-            self._events.append(Event(context.clock.now_us(), self.name, "not_observable", "", message))
+            self._not_observable(context, "the deployment is not on OpenWhisk")
             return
         api = deployment.activations_api()
         self._package = deployment.package
-        self._begun_ns = time.monotonic_ns()
         self._clock = KeptRelation(
             "edge search on the HTTP Date header",
             lambda known: search_edge(lambda: _exchange(api), known=known),
@@ -119,25 +115,7 @@ class ActivationsSource:
         context = self._context
         if api is None or context is None:
             return ()
-        end_ns = time.monotonic_ns()
-        try:
-            return self._collect(api, context, end_ns)
-        except PlatformError as error:
-            self._gaps = [context.gap(self.name, self._begun_ns, end_ns, error.message)]
-            raise TelemetryError(f"activations: {error.message}", hint=error.hint) from error
-
-    def events(self) -> Iterable[Event]:
-        """Cold starts, and what has to be known."""
-        found, self._events = self._events, []
-        return found
-
-    def gaps(self) -> Sequence[Gap]:
-        """The whole run where nothing could be asked for."""
-        return self._gaps
-
-    def facts(self) -> Mapping[str, Any]:
-        """How many there were, and how well their times are known."""
-        return self._facts
+        return self._collected(context, lambda *when: self._collect(api, *when))
 
     def _collect(self, api: Api, context: ObserveContext, end_ns: int) -> list[Sample]:
         trouble = self._clock.finish()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -17,11 +17,12 @@ from typing import Any, Literal
 import httpx
 
 from towtank.clock_relation import NS_PER_S, ClockRelation, OffsetBounds
-from towtank.errors import PlatformError, TelemetryError
+from towtank.errors import PlatformError
 from towtank.platforms.cloud_run.api import reason
 from towtank.platforms.cloud_run.deployment import SeenInCloudRun
-from towtank.platforms.rest import RestClient, said
-from towtank.telemetry.base import Event, Gap, ObserveContext, Sample
+from towtank.platforms.rest import RestClient
+from towtank.telemetry.asked_after import AskedAfter
+from towtank.telemetry.base import Event, ObserveContext, Sample
 from towtank.telemetry.options import CloudMonitoringOptions, read_options
 
 Json = dict[str, Any]
@@ -68,18 +69,15 @@ WANTED = (
 )
 
 
-class CloudMonitoringSource:
+class CloudMonitoringSource(AskedAfter):
     """Asks Cloud Monitoring for the minutes of a run, when these can be read."""
 
     name = "cloud-monitoring"
 
     def __init__(self) -> None:
-        self._context: ObserveContext | None = None
+        super().__init__()
         self._rest: RestClient | None = None
         self._options = CloudMonitoringOptions()
-        self._events: list[Event] = []
-        self._gaps: list[Gap] = []
-        self._facts: dict[str, Any] = {}
 
     @property
     def patience_s(self) -> float:
@@ -89,12 +87,11 @@ class CloudMonitoringSource:
     def start(self, context: ObserveContext) -> None:
         """Find out whether the deployment is on Cloud Run, and that metrics may be read."""
         self._options = read_options(self.name, CloudMonitoringOptions, context.options)
-        self._context, self._rest = context, None
-        self._events, self._gaps, self._facts = [], [], {}
+        self._begin(context)
+        self._rest = None
         deployment = context.deployment
         if not isinstance(deployment, SeenInCloudRun):
-            message = "the deployment is not on Cloud Run"
-            self._events.append(Event(context.clock.now_us(), self.name, "not_observable", "", message))
+            self._not_observable(context, "the deployment is not on Cloud Run")
             return
         auth = deployment.api().auth
         self._project, self._region = deployment.place
@@ -103,14 +100,13 @@ class CloudMonitoringSource:
         rest = RestClient(
             "Cloud Monitoring", self._options.endpoint, client, mask=auth.mask, reason=reason, hints=_HINTS
         )
-        self._begun_ns = time.monotonic_ns()
         self._relation = ClockRelation("HTTP Date header")
         try:
             now = datetime.now(UTC)
             self._page(rest, WANTED[0], now.timestamp() - 60, now.timestamp(), "")
         except PlatformError as error:
             client.close()
-            raise TelemetryError(f"telemetry source {self.name!r}: {said(error)}") from error
+            raise self._failed(error) from error
         self._rest = rest
 
     def sample(self, t_us: int) -> Iterable[Sample]:  # noqa: ARG002 - part of the contract
@@ -123,30 +119,13 @@ class CloudMonitoringSource:
         context = self._context
         if rest is None or context is None:
             return ()
-        end_ns = time.monotonic_ns()
         try:
-            time.sleep(self._options.settle)
-            return self._collect(rest, context, end_ns)
-        except PlatformError as error:
-            self._gaps = [context.gap(self.name, self._begun_ns, end_ns, error.message)]
-            raise TelemetryError(f"telemetry source {self.name!r}: {said(error)}") from error
+            return self._collected(context, lambda *when: self._collect(rest, *when))
         finally:
             rest.close()
 
-    def events(self) -> Iterable[Event]:
-        """What has to be known about the answers."""
-        found, self._events = self._events, []
-        return found
-
-    def gaps(self) -> Sequence[Gap]:
-        """The whole run where nothing could be asked for."""
-        return self._gaps
-
-    def facts(self) -> Mapping[str, Any]:
-        """How many values of each metric there were, and how well their times are known."""
-        return self._facts
-
     def _collect(self, rest: RestClient, context: ObserveContext, end_ns: int) -> list[Sample]:
+        time.sleep(self._options.settle)
         begin_s = math.floor(self._relation.there_ns(self._begun_ns) / NS_PER_S)
         end_s = math.ceil(self._relation.there_ns(end_ns) / NS_PER_S)
         found: dict[tuple[int, str, str], list[float]] = {}

@@ -19,7 +19,7 @@ from towtank.clock_relation import OffsetBounds
 from towtank.errors import TelemetryError
 from towtank.platforms.openwhisk import api as apis
 from towtank.telemetry import activations
-from towtank.telemetry.base import ObserveContext
+from towtank.telemetry.base import KnowsGaps, ObserveContext
 from towtank.telemetry.registry import create
 from towtank.telemetry.sampler import Observation, Sampler
 
@@ -154,4 +154,19 @@ def test_an_openwhisk_that_is_gone_at_the_end_is_a_gap(start: Any, tmp_path: Pat
         script.keys.clear()
         with pytest.raises(TelemetryError, match="answers 401"):
             create("openwhisk").start(ObserveContext(RunClock(0), 1.0, [], deployment=made))
+        script.keys = Script().keys
+
+
+def test_an_openwhisk_that_answers_nothing_from_the_start_is_a_gap(start: Any, tmp_path: Path) -> None:
+    """Its clock was never known then."""
+    script = Script(ahead_s=AHEAD_S)
+    with on_openwhisk(start, tmp_path, script) as (made, _):
+        source = create("openwhisk")
+        source.start(ObserveContext(RunClock(time.monotonic_ns()), 1.0, [], deployment=made))
+        script.keys.clear()
+        with pytest.raises(TelemetryError, match="answers 401"):
+            source.close()
+        assert isinstance(source, KnowsGaps)
+        (gap,) = source.gaps() or ()
+        assert "answers 401" in gap.reason
         script.keys = Script().keys

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from towtank.errors import PlatformError, ReadinessTimeout
-from towtank.platforms.addressed import AddressedDeployment, rendered
-from towtank.platforms.base import Cancelled, DeployContext, Instance, LogFile, Target
+from towtank.platforms.addressed import CreatedDeployment, rendered
+from towtank.platforms.base import Cancelled, DeployContext, Instance, Target
 from towtank.platforms.cloud_run import services as payloads
 from towtank.platforms.cloud_run.api import POLLED_EVERY_S, CloudRunApi, condition
 from towtank.platforms.cloud_run.config import CloudRunConfig
@@ -37,7 +36,7 @@ class SeenInCloudRun(Protocol):
         """Service as Cloud Run calls it → its name in the experiment file."""
 
 
-class CloudRunDeployment(AddressedDeployment):
+class CloudRunDeployment(CreatedDeployment):
     """Services of one project and region.
 
     Parameters
@@ -57,7 +56,6 @@ class CloudRunDeployment(AddressedDeployment):
         self._ids = {name: payloads.service_id(name, context.token) for name in config.services}
         self._seen: dict[str, Json] = {}
         self._operations: dict[str, str] = {}
-        self._removed = False
         super().__init__(context.name, {}, config.ready, secrets, context.root)
         self._targets = self._made_targets()
 
@@ -182,16 +180,11 @@ class CloudRunDeployment(AddressedDeployment):
             "headers": self.shown_headers(self._config.headers),
         }
 
-    def remove(self) -> Sequence[LogFile]:
-        """Delete what was created, however often it is called."""
-        if not self._removed:
-            super().remove()
-            note = Note.read(self._context.data_dir)
-            if note is not None:
-                remove_all(self._api, note)
-            self._removed = True
-            self._api.close()
-        return ()
+    def _delete(self) -> None:
+        note = Note.read(self._context.data_dir)
+        if note is not None:
+            remove_all(self._api, note)
+        self._api.close()
 
     def _made_targets(self) -> dict[str, Target]:
         """Targets of the services whose addresses are known."""

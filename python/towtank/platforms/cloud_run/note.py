@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from towtank.errors import PlatformError
 from towtank.platforms.notes import read_note, write_note
 
 NOTE = "cloud-run.json"
@@ -37,10 +36,8 @@ class Note:
             It is there and cannot be read.
         """
         hint = "services may be left: gcloud run services list --filter=metadata.labels.managed-by=towtank"
-        content = read_note(folder / NOTE, hint=hint)
-        if content is None:
-            return None
-        try:
-            return cls(**{**content, "services": tuple(map(str, content["services"]))})
-        except (KeyError, TypeError) as error:
-            raise PlatformError(f"{folder / NOTE} cannot be read: {error}", hint=hint) from error
+        return read_note(
+            folder / NOTE,
+            lambda content: cls(**{**content, "services": tuple(map(str, content["services"]))}),
+            hint=hint,
+        )

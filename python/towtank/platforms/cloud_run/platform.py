@@ -14,13 +14,13 @@ from towtank.platforms.cloud_run.credentials import GoogleAuth
 from towtank.platforms.cloud_run.deployment import CloudRunDeployment, remove_all
 from towtank.platforms.cloud_run.note import Note
 from towtank.platforms.masking import Secrets, missing_secrets
-from towtank.platforms.notes import folders_of
 from towtank.platforms.rest import said
+from towtank.platforms.swept import SweptByNotes
 
 _TRIED_AS = "plan"
 
 
-class CloudRunPlatform:
+class CloudRunPlatform(SweptByNotes[Note]):
     """Creates services, and removes what it created."""
 
     name = "cloud_run"
@@ -63,21 +63,11 @@ class CloudRunPlatform:
         del root
         return config.project, f"{config.project} in {config.region}, by {config.endpoint}"
 
-    def sweep(self, token: str) -> int:
-        """Nothing: where a deployment was is known from its note only; see `sweep_noted`."""
-        del token
-        return 0
+    def _read(self, folder: Path) -> Note | None:
+        return Note.read(folder)
 
-    def sweep_noted(self, token: str, folder: Path) -> int:
-        """Delete what a dead Towtank left of the deployment with this token; see `base.SweepsFromNotes`.
-
-        Raises
-        ------
-        PlatformError
-            Cloud Run cannot be reached, or there are no credentials.
-        """
-        notes = [Note.read(path) for path in folders_of(folder)]
-        return sum(_sweep(note) for note in notes if note is not None and note.token == token)
+    def _sweep(self, note: Note) -> int:
+        return _sweep(note)
 
 
 def _connect(config: CloudRunConfig) -> CloudRunApi:

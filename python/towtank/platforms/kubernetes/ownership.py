@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from towtank.clock import machine_id
-from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.kinds import Kind
 from towtank.platforms.kubernetes.parameters import pod_templates
@@ -164,16 +163,13 @@ class Note:
         PlatformError
             It is there and cannot be read: what it speaks of may still exist.
         """
-        path = folder / NOTE
         hint = (
             "objects with the label towtank.dev/token may be left in the cluster: "
             "kubectl get all,ns -A -l towtank.dev/token"
         )
-        content = read_note(path, hint=hint)
-        if content is None:
-            return None
-        try:
-            things: Sequence[dict[str, Any]] = content.pop("things")
-            return cls(**content, things=tuple(Owned(**one) for one in things))
-        except (TypeError, KeyError) as error:
-            raise PlatformError(f"{path} cannot be read: {error}", hint=hint) from error
+        return read_note(folder / NOTE, cls._of, hint=hint)
+
+    @classmethod
+    def _of(cls, content: dict[str, Any]) -> Self:
+        things: Sequence[dict[str, Any]] = content.pop("things")
+        return cls(**content, things=tuple(Owned(**one) for one in things))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from towtank.errors import PlatformError
-from towtank.platforms.addressed import AddressedDeployment, rendered
-from towtank.platforms.base import DeployContext, Instance, LogFile, Target
+from towtank.platforms.addressed import CreatedDeployment, rendered
+from towtank.platforms.base import DeployContext, Instance, Target
 from towtank.platforms.masking import Secrets
 from towtank.platforms.openwhisk.api import Api, api_path, web_path
 from towtank.platforms.openwhisk.config import OpenWhiskConfig
@@ -34,7 +34,7 @@ class SeenInOpenWhisk(Protocol):
         """Name of the package that its actions are in, with its namespace."""
 
 
-class OpenWhiskDeployment(AddressedDeployment):
+class OpenWhiskDeployment(CreatedDeployment):
     """Actions in a package of their own.
 
     Parameters
@@ -57,7 +57,6 @@ class OpenWhiskDeployment(AddressedDeployment):
         self._in_package = package_name(context.name, context.token)
         self._entities: tuple[Entity, ...] = tuple(entities(config, context, namespace))
         self._versions: dict[str, str] = {}
-        self._removed = False
         super().__init__(context.name, self._made_targets(secrets), config.ready, secrets, context.root)
 
     def mask(self, text: str) -> str:
@@ -125,16 +124,11 @@ class OpenWhiskDeployment(AddressedDeployment):
             "headers": self.shown_headers(self._config.headers),
         }
 
-    def remove(self) -> Sequence[LogFile]:
-        """Delete what was created, however often it is called."""
-        if not self._removed:
-            super().remove()
-            note = Note.read(self._context.data_dir)
-            if note is not None:
-                remove_all(self._api, note)
-            self._removed = True
-            self._api.close()
-        return ()
+    def _delete(self) -> None:
+        note = Note.read(self._context.data_dir)
+        if note is not None:
+            remove_all(self._api, note)
+        self._api.close()
 
     def _made_targets(self, secrets: Secrets) -> dict[str, Target]:
         found = {}

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from towtank.errors import PlatformError
 from towtank.platforms.notes import read_note, write_note
 
 NOTE = "openwhisk.json"
@@ -53,11 +52,9 @@ class Note:
             It is there and cannot be read.
         """
         hint = "packages whose names begin with towtank- may be left: wsk package list"
-        content = read_note(folder / NOTE, hint=hint)
-        if content is None:
-            return None
-        try:
-            content["things"] = tuple((str(kind), str(name)) for kind, name in content["things"])
-            return cls(**content)
-        except (KeyError, TypeError, ValueError) as error:
-            raise PlatformError(f"{folder / NOTE} cannot be read: {error}", hint=hint) from error
+        return read_note(folder / NOTE, cls._of, hint=hint)
+
+    @classmethod
+    def _of(cls, content: dict[str, Any]) -> Self:
+        things = tuple((str(kind), str(name)) for kind, name in content.pop("things"))
+        return cls(**content, things=things)

@@ -9,17 +9,17 @@ from towtank.errors import PlatformError
 from towtank.platforms import placeholders
 from towtank.platforms.base import DeployContext
 from towtank.platforms.masking import Secrets, missing_secrets
-from towtank.platforms.notes import folders_of
 from towtank.platforms.openwhisk.api import Api, Credentials
 from towtank.platforms.openwhisk.checks import bounds, problems
 from towtank.platforms.openwhisk.config import OpenWhiskConfig
 from towtank.platforms.openwhisk.deployment import OpenWhiskDeployment, remove_all
 from towtank.platforms.openwhisk.note import Note
 from towtank.platforms.rest import said
+from towtank.platforms.swept import SweptByNotes
 from towtank.platforms.transport import Tls
 
 
-class OpenWhiskPlatform:
+class OpenWhiskPlatform(SweptByNotes[Note]):
     """Creates actions in a package of their own, and removes what it created."""
 
     name = "openwhisk"
@@ -66,21 +66,11 @@ class OpenWhiskPlatform:
         finally:
             api.close()
 
-    def sweep(self, token: str) -> int:
-        """Nothing: where a deployment was is known from its note only; see `sweep_noted`."""
-        del token
-        return 0
+    def _read(self, folder: Path) -> Note | None:
+        return Note.read(folder)
 
-    def sweep_noted(self, token: str, folder: Path) -> int:
-        """Delete what a dead Towtank left of the deployment with this token; see `base.SweepsFromNotes`.
-
-        Raises
-        ------
-        PlatformError
-            OpenWhisk cannot be reached, or the key is not there.
-        """
-        notes = [Note.read(path) for path in folders_of(folder)]
-        return sum(_sweep(note) for note in notes if note is not None and note.token == token)
+    def _sweep(self, note: Note) -> int:
+        return _sweep(note)
 
 
 def connect(config: OpenWhiskConfig, root: Path) -> Api:
