@@ -117,7 +117,12 @@ class Work:
         script = self.script
         if collection == "limits":
             raise Answer(
-                200, {"invocationsPerMinute": script.per_minute or 120, "concurrentInvocations": 100}
+                200,
+                {
+                    "invocationsPerMinute": script.per_minute or 120,
+                    "concurrentInvocations": 100,
+                    **script.own_limits,
+                },
             )
         if collection == "activations":
             self.records(namespace, name)

@@ -51,6 +51,8 @@ class Script:
     """Requests that are answered 429 by what stands in front, before any other."""
     broken: set[str] = field(default_factory=set)
     """"METHOD collection" that are answered 500."""
+    own_limits: Json = field(default_factory=dict)
+    """What `/limits` says of the namespace besides rates."""
     tells_itself: bool = True
     entities: dict[tuple[str, str, str], Json] = field(default_factory=dict)
     """Namespace, collection, name → entity."""

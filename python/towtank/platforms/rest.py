@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -113,6 +113,8 @@ class RestClient:
         what: str,
         query: Mapping[str, str | int] | None = None,
         body: object = None,
+        retried: Collection[int] = RETRIED,
+        timeout_s: float = TIMEOUT_S,
     ) -> Reply:
         """Ask until there is an answer that does not say "later".
 
@@ -124,18 +126,23 @@ class RestClient:
         query : mapping, optional
         body : object, optional
             Sent as JSON.
+        retried : collection of int
+            Answers that say "later": fewer for what must not be done twice.
+        timeout_s : float
+            Of one answer.
 
         Raises
         ------
         PlatformError
             No answer.
         """
+        keys = {"params": dict(query) if query else None, "json": body, "timeout": timeout_s}
         until_s = time.monotonic() + self._patience_s
         pause_s = FIRST_PAUSE_S
         while True:
-            reply, wait_s = self._once(method, path, what, query, body)
+            reply, wait_s = self._once(method, path, what, keys)
             wait_s = min(max(wait_s, pause_s), LONGEST_PAUSE_S)
-            if reply.status not in RETRIED or time.monotonic() + wait_s > until_s:
+            if reply.status not in retried or time.monotonic() + wait_s > until_s:
                 return reply
             time.sleep(wait_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -176,15 +183,11 @@ class RestClient:
             hint=self._hints.get(reply.status),
         )
 
-    def _once(
-        self, method: str, path: str, what: str, query: Mapping[str, str | int] | None, body: object
-    ) -> tuple[Reply, float]:
+    def _once(self, method: str, path: str, what: str, keys: dict[str, Any]) -> tuple[Reply, float]:
         """One answer, and how long it asks to be left alone, s."""
         sent_ns = time.monotonic_ns()
         try:
-            answer = self._client.request(
-                method, self.url + path, params=dict(query) if query else None, json=body
-            )
+            answer = self._client.request(method, self.url + path, **keys)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             words = self._mask(str(error) or type(error).__name__)
             slow = isinstance(error, httpx.TimeoutException)

@@ -22,6 +22,8 @@ PREFIX = "/api/v1"
 DEFAULT_NAMESPACE = "_"
 MOST_LISTED = 200
 """Of one answer; OpenWhisk gives no more."""
+BLOCKING_WAIT_S = 60.0
+"""How long OpenWhisk waits for a blocking call (docs/actions.md)."""
 _HINTS = {
     400: "OpenWhisk does not take what it was sent: its reason names the key",
     401: "is the key that `auth` stands for this host's, and still valid? it has the form USER:KEY",
@@ -186,9 +188,11 @@ class Api:
         """
         what = f"invoking {name}"
         query = {"blocking": "true" if blocking else "false"}
+        # What failed has run: only what was not let in is asked again.
         reply = self.rest.ask(
-            "POST", self._path("actions", name), what=what, query=query, body=dict(parameters)
-        )
+            "POST", self._path("actions", name), what=what, query=query, body=dict(parameters),
+            retried=(429,), timeout_s=BLOCKING_WAIT_S + TIMEOUT_S,
+        )  # fmt: skip
         content = reply.content if isinstance(reply.content, dict) else {}
         if "activationId" not in content:
             raise self.rest.refused(reply, what)

@@ -44,8 +44,8 @@ def bounds(api: Api) -> Bounds:
             _either(_mib(_named(own, "ActionMemory", "Max")), _whole(shown, "max_action_memory")),
         ),
         (
-            _either(_named(own, "ActionDuration", "Min"), _whole(shown, "min_action_duration")),
-            _either(_named(own, "ActionDuration", "Max"), _whole(shown, "max_action_duration")),
+            _either(_timeout(own, "Min"), _whole(shown, "min_action_duration")),
+            _either(_timeout(own, "Max"), _whole(shown, "max_action_duration")),
         ),
         (_named(own, "ActionConcurrency", "Min"), _named(own, "ActionConcurrency", "Max")),
         _either(_whole(own, "invocationsPerMinute"), _whole(shown, "actions_per_minute")),
@@ -92,7 +92,9 @@ def _within(value: int, allowed: tuple[int | None, int | None]) -> bool:
 
 def _allowed(allowed: tuple[int | None, int | None], shown: Any) -> str:  # noqa: ANN401 - a function of a number
     words = [
-        f"{side} {shown(one)}" for side, one in zip(("from", "to"), allowed, strict=True) if one is not None
+        f"{side} {shown(one)}"
+        for side, one in zip(("from", "up to"), allowed, strict=True)
+        if one is not None
     ]
     return f"this OpenWhisk allows it {' '.join(words)}"
 
@@ -100,6 +102,10 @@ def _allowed(allowed: tuple[int | None, int | None], shown: Any) -> str:  # noqa
 def _named(own: Json, what: str, side: str) -> int | None:
     """A limit of the namespace under either of its published names: maxActionMemory, before actionMemoryMax."""
     return _either(_whole(own, side.lower() + what), _whole(own, what[0].lower() + what[1:] + side))
+
+
+def _timeout(own: Json, side: str) -> int | None:
+    return _either(_named(own, "ActionTimeout", side), _named(own, "ActionDuration", side))
 
 
 def _whole(found: object, key: str) -> int | None:

@@ -163,6 +163,15 @@ AnyTarget = Annotated[
 ]
 
 
+class OpenWhiskReady(Ready):
+    """When the deployment counts as ready; running actions makes them warm."""
+
+    invoke: bool = Field(
+        default=False,
+        description="run every action once, with its own parameters: one that does not start is told with its reason",
+    )
+
+
 class OpenWhiskConfig(TargetsTransport):
     """Actions on an OpenWhisk that is already there. What Towtank created, and nothing else, is removed at the end.
 
@@ -188,8 +197,8 @@ class OpenWhiskConfig(TargetsTransport):
     headers: Headers = Field(
         default_factory=dict, description="sent with every request; {env.NAME} and {file.PATH} take secrets"
     )
-    ready: Ready = Field(
-        Ready(),
+    ready: OpenWhiskReady = Field(
+        OpenWhiskReady(),
         description="when the deployment counts as ready; `http` runs web actions, so that they are warm",
     )
 

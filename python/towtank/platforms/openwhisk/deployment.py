@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from towtank.errors import PlatformError
+from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms.addressed import CreatedDeployment, rendered
-from towtank.platforms.base import DeployContext, Instance, Target
+from towtank.platforms.base import Cancelled, DeployContext, Instance, Target
 from towtank.platforms.masking import Secrets
 from towtank.platforms.openwhisk.api import Api, api_path, web_path
 from towtank.platforms.openwhisk.config import OpenWhiskConfig
@@ -18,7 +18,11 @@ from towtank.platforms.openwhisk.note import Note
 from towtank.platforms.probe import Waiting
 from towtank.platforms.rest import Refused
 from towtank.platforms.undoing import undone_on_failure
+from towtank.units import format_duration
 
+_RECORD_POLLED_EVERY_S = 0.2
+_ON_PURPOSE = "application error"
+"""Status of a run that answered with an error: it did start, and may have missed its parameters."""
 _ORDER_OF_REMOVAL: tuple[Collection, ...] = ("rules", "triggers", "actions", "packages")
 
 
@@ -129,6 +133,41 @@ class OpenWhiskDeployment(CreatedDeployment):
         if note is not None:
             remove_all(self._api, note)
         self._api.close()
+
+    def wait_ready(self, *, cancelled: Cancelled) -> None:
+        """Wait for the probes, then run every action once where that is wanted; see `Deployment.wait_ready`.
+
+        Raises
+        ------
+        ReadinessTimeout
+        PlatformError
+            An action did not start, with the reason of its activation.
+        """
+        super().wait_ready(cancelled=cancelled)
+        until_s = time.monotonic() + self._config.ready.timeout
+        for name in self._config.in_order() if self._config.ready.invoke else ():
+            cancelled()
+            self._run_once(name, until_s, cancelled)
+
+    def _run_once(self, name: str, until_s: float, cancelled: Cancelled) -> None:
+        """One run of an action; its record comes with the answer, or late."""
+        activation, record = self._api.invoke(f"{self._in_package}/{name}", {})
+        while record is None:
+            cancelled()
+            if time.monotonic() >= until_s:
+                raise ReadinessTimeout(
+                    f"deployment {self._name!r}: the action {name} was not ready within "
+                    f"{format_duration(self._config.ready.timeout)}: activation {activation} has no record yet",
+                    hint="raise `ready.timeout`; `wsk activation get` shows it when it is there",
+                )
+            time.sleep(_RECORD_POLLED_EVERY_S)
+            record = self._api.activation(activation)
+        words = failure(record)
+        if words and not words.startswith(_ON_PURPOSE):
+            raise PlatformError(
+                f"deployment {self._name!r}: the action {name} does not run: {self.mask(words)}",
+                hint=f"its own output: wsk activation logs {activation}",
+            )
 
     def _made_targets(self, secrets: Secrets) -> dict[str, Target]:
         found = {}

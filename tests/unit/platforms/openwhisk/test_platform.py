@@ -14,7 +14,7 @@ import pytest
 from support.fake_openwhisk import fake_openwhisk
 from support.on_openwhisk import config, context, on_openwhisk
 from support.openwhisk_script import FOREIGN, KEY, Ran, Script, fails
-from towtank.errors import PlatformError, ReadinessTimeout
+from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
 from towtank.platforms import rest
 from towtank.platforms.openwhisk.api import Api
 from towtank.platforms.openwhisk.entities import package_name
@@ -225,8 +225,8 @@ def test_limits_are_known_before_where_the_host_tells_them(start: Start, tmp_pat
     )  # fmt: skip
     assert platform.check(wanted, tmp_path) == (
         [
-            "actions.big.memory is 1 GiB; this OpenWhisk allows it from 128 MiB to 512 MiB",
-            "actions.long.timeout is 6 min 0 s; this OpenWhisk allows it from 100 ms to 5 min 0 s",
+            "actions.big.memory is 1 GiB; this OpenWhisk allows it from 128 MiB up to 512 MiB",
+            "actions.long.timeout is 6 min 0 s; this OpenWhisk allows it from 100 ms up to 5 min 0 s",
             "actions.old.kind is 'nodejs:6'; this OpenWhisk has nodejs:20, python:3.11",
             "actions.many.sequence has 51 actions; allowed are 50 at most",
         ]
@@ -280,3 +280,75 @@ def test_a_broken_note_says_what_may_be_left(tmp_path: Path) -> None:
 def test_a_place_is_the_namespace_of_the_key(start: Start, tmp_path: Path) -> None:
     url, _ = fake_openwhisk(start)
     assert platform.place(config(url, tmp_path), tmp_path) == (url, f"namespace guest at {url}")
+
+
+def test_actions_run_once_where_that_is_wanted(start: Start, tmp_path: Path) -> None:
+    """An error on purpose is an answer; a record that comes late is waited for."""
+    script = Script(
+        runs={"work": lambda given: Ran({"error": "no parameter n"}, 0.0, "application error")},
+        blocking_wait_s=0.0, record_delay_s=0.3, init_s=0.01,
+    )  # fmt: skip
+    keys = {"actions": {"work": {"code": "action.js"}}, "ready": {"invoke": True, "timeout": "20s"}}
+    with on_openwhisk(start, tmp_path, script, **keys) as (made, _):
+        made.wait_ready(cancelled=lambda: None)
+        assert len(script.activations) == 1, "what failed has run, and is not run again"
+        script.record_delay_s = 1000.0
+
+        def stop() -> None:
+            if len(script.activations) > 1:
+                raise Interrupted("stopped")
+
+        with pytest.raises(Interrupted):
+            made.wait_ready(cancelled=stop)
+
+
+@pytest.mark.parametrize("status", ["action developer error", "whisk internal error"])
+def test_an_action_that_cannot_run_is_told_with_the_reason_of_its_activation(
+    start: Start, tmp_path: Path, status: str
+) -> None:
+    script = Script(runs={"work": lambda given: Ran({"error": "SyntaxError: x"}, 0.0, status)})
+    keys = {"actions": {"work": {"code": "action.js"}}, "ready": {"invoke": True}}
+    with (
+        on_openwhisk(start, tmp_path, script, **keys) as (made, _),
+        pytest.raises(
+            PlatformError, match=f"the action work does not run: {status}: SyntaxError: x"
+        ) as caught,
+    ):
+        made.wait_ready(cancelled=lambda: None)
+    assert (
+        f"wsk activation logs {script.activations[0]['activationId']}"
+        == str(caught.value.hint).partition(": ")[2]
+    )
+    assert len(script.activations) == 1
+    assert script.left() == []
+
+
+def test_a_record_that_never_comes_is_told(start: Start, tmp_path: Path) -> None:
+    script = Script(blocking_wait_s=0.0, record_delay_s=1000.0)
+    keys = {"actions": {"work": {"code": "action.js"}}, "ready": {"invoke": True, "timeout": "300ms"}}
+    with (
+        on_openwhisk(start, tmp_path, script, **keys) as (made, _),
+        pytest.raises(
+            ReadinessTimeout,
+            match=r"the action work was not ready within 300 ms: activation .* has no record",
+        ),
+    ):
+        made.wait_ready(cancelled=lambda: None)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"maxActionMemory": 1024, "maxActionTimeout": 600_000, "maxActionConcurrency": 5},
+        {"actionMemoryMax": 1024, "actionDurationMax": 600_000, "actionConcurrencyMax": 5},
+    ],
+)
+def test_limits_of_the_namespace_go_before_those_of_the_host(
+    start: Start, tmp_path: Path, own: dict[str, int]
+) -> None:
+    url, _ = fake_openwhisk(start, Script(own_limits=own))
+    limits = {"memory": "1GiB", "timeout": "10m", "concurrency": 5}
+    good, bad = ({"a": {"code": "action.js", **limits, "concurrency": n}} for n in (5, 6))
+    assert platform.check(config(url, tmp_path, actions=good), tmp_path) == []
+    (problem,) = platform.check(config(url, tmp_path, actions=bad), tmp_path)
+    assert problem == "actions.a.concurrency is 6; this OpenWhisk allows it up to 5"
