@@ -44,6 +44,8 @@ class Script:
     """Requests that are answered 429 first."""
     broken: set[str] = field(default_factory=set)
     """Methods that are answered 500."""
+    fails_later: str = ""
+    """Why a creation that was begun came to nothing."""
     lost: bool = False
     """The answer to a creation is an error although it was done."""
     services: dict[str, Json] = field(default_factory=dict)
@@ -113,7 +115,8 @@ def work(script: Script, *request: Any) -> None:
             403, "PERMISSION_DENIED", f"Permission denied on 'locations/{region}' (or it may not exist)."
         )
     if kind == "operations":
-        raise Answer(200, {"name": path.removeprefix("/v2/"), "done": True})
+        error = {"error": {"code": 3, "message": script.fails_later}} if script.fails_later else {}
+        raise Answer(200, {"name": path.removeprefix("/v2/"), "done": True, **error})
     name = f"projects/{project}/locations/{region}/services/{rest[0] if rest else asked.get('serviceId')}"
     if method == "POST":
         create(script, name, json.loads(content), validate=asked.get("validateOnly") == "true")
@@ -186,6 +189,8 @@ def create(script: Script, name: str, sent: Json, *, validate: bool) -> None:
         "terminalCondition": {"type": "Ready", "state": "CONDITION_RECONCILING", "message": "Deploying Revision."},
         "latestCreatedRevision": f"{name}/revisions/{name.rpartition('/')[2]}-00001-abc",
     }  # fmt: skip
+    if script.fails_later:
+        del script.services[name]
     if script.lost:
         script.lost = False
         raise refusal(409, "ALREADY_EXISTS", "Resource already exists.")

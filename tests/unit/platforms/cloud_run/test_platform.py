@@ -262,3 +262,20 @@ def test_a_place_is_a_project_and_a_region(tmp_path: Path) -> None:
     name, identity = platform.place(config("http://127.0.0.1:9"), tmp_path)
     assert name == PROJECT
     assert identity == f"{PROJECT} in europe-west1, by http://127.0.0.1:9"
+
+
+def test_a_creation_that_comes_to_nothing_is_told(cloud: Cloud, tmp_path: Path) -> None:
+    url, _ = cloud(Script(fails_later="VPC connector net does not exist."))
+    made = deploy(url, tmp_path)
+    with pytest.raises(PlatformError, match=r"was not created: VPC connector net does not exist\."):
+        ready(made)
+    made.remove()
+
+
+def test_a_service_that_somebody_deleted_meanwhile_is_told(cloud: Cloud, tmp_path: Path) -> None:
+    url, script = cloud(Script(lost=True, looks=10))
+    made = deploy(url, tmp_path)
+    script.services.clear()
+    with pytest.raises(PlatformError, match="it is not there any more"):
+        ready(made)
+    made.remove()
