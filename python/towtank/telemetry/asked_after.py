@@ -29,7 +29,7 @@ class AskedAfter:
         return found
 
     def gaps(self) -> Sequence[Gap]:
-        """The whole run where nothing could be asked for."""
+        """Times of which nothing is known: the whole run, where nothing could be asked for."""
         return self._gaps
 
     def facts(self) -> Mapping[str, Any]:

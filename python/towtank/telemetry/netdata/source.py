@@ -13,6 +13,7 @@ from typing import Any
 
 from towtank.clock_relation import NS_PER_S
 from towtank.errors import TelemetryError
+from towtank.telemetry.asked_after import AskedAfter
 from towtank.telemetry.base import Event, Gap, ObserveContext, Outlook, Sample
 from towtank.telemetry.http.client import told
 from towtank.telemetry.http.clock import KeptRelation, step_told
@@ -28,7 +29,7 @@ CLOCK_PATIENCE_S = 20.0
 """Longest two edge searches together, one that goes on when the run ends and the last one."""
 
 
-class NetdataSource:
+class NetdataSource(AskedAfter):
     """Samples the charts that the experiment file names, with the agent's own resolution of 1 s or coarser.
 
     Nothing is asked for during a run but what the agent's clock shows; when it is over every chart comes in one answer.
@@ -38,13 +39,9 @@ class NetdataSource:
     name = "netdata"
 
     def __init__(self) -> None:
-        self._context: ObserveContext | None = None
+        super().__init__()
         self._api: Netdata | None = None
         self._wanted: list[Wanted] = []
-        self._begun_ns = 0
-        self._events: list[Event] = []
-        self._gaps: list[Gap] = []
-        self._facts: dict[str, Any] = {}
         self._patience_s = 0.0
 
     @property
@@ -72,8 +69,7 @@ class NetdataSource:
     def start(self, context: ObserveContext) -> None:
         """Look the charts up; a chart that has gone since the first run is an error."""
         options = read_options(self.name, NetdataOptions, context.options)
-        self._context = context
-        self._events, self._gaps = [], []
+        self._begin(context)
         api = Netdata(options, context.root)
         with contextlib.ExitStack() as undo:
             undo.callback(api.close)
@@ -98,28 +94,11 @@ class NetdataSource:
         context = self._context
         if api is None or context is None:
             return ()
-        end_ns = time.monotonic_ns()
         try:
-            return self._collect(api, context, end_ns)
-        except TelemetryError as error:
-            self._gaps = [context.gap(self.name, self._begun_ns, end_ns, error.message)]
-            raise
+            return self._collected(context, lambda *when: self._collect(api, *when))
         finally:
             self._facts["clock"] = self._clock.relation.facts()
             api.close()
-
-    def events(self) -> Iterable[Event]:
-        """What has to be known about the answers."""
-        found, self._events = self._events, []
-        return found
-
-    def gaps(self) -> Sequence[Gap]:
-        """When the agent kept nothing of any chart."""
-        return self._gaps
-
-    def facts(self) -> Mapping[str, Any]:
-        """How well times are known, and what each name gave."""
-        return self._facts
 
     def _collect(self, api: Netdata, context: ObserveContext, end_ns: int) -> list[Sample]:
         trouble = self._clock.finish()
