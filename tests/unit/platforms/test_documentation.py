@@ -15,7 +15,7 @@ from towtank.telemetry import registry as telemetry
 from towtank.telemetry.base import ObserveContext
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ("platforms.md", "telemetry.md", "kubernetes.md", "openwhisk.md", "cloud-run.md")
+PAGES = ("platforms.md", "telemetry.md", "kubernetes.md", "knative.md", "openwhisk.md", "cloud-run.md")
 TEXT = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in PAGES)
 
 
