@@ -7,18 +7,26 @@ what would have become of a run in which it had always decided so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from towtank.analysis.distribution import MICROSECOND_S
 from towtank.analysis.intervals import FloatArray
+from towtank.analysis.scaling_agreement import (
+    AVERAGES,
+    LINE_COLUMNS,
+    LOAD,
+    METRICS,
+    Prediction,
+    Seen,
+    anew,
+    compared,
+    phase,
+)
 from towtank.autoscaling.hpa.controller import CONCURRENCY, CPU, RPS
 from towtank.autoscaling.hpa.installed import installed_settings as installed_hpa
 from towtank.autoscaling.hpa.replay import Look, Measured, replay
@@ -30,55 +38,12 @@ from towtank.autoscaling.kpa.settings import TICK_S, KpaSettings
 from towtank.errors import PlatformError
 from towtank.store.run_record import RunRecord
 
-LOAD, AVERAGES, METRICS = "load of each second", "its own averages", "what it measured"
-"""What a prediction is made from."""
 COLUMNS = ("treatment_id", "run_id", "autoscaler", "algorithm", "by", "ticks", "equal", "largest", "reason")
-SERIES_COLUMNS = ("treatment_id", "run_id", "autoscaler", "t_s", "metric", "value")
-PREDICTED, DESIRED, READY = "predicted", "desired", "ready"
-_SOURCES = ("scaling", "knative", "kubernetes")
-_METRICS = (
-    "autoscaler_desired", "autoscaler_stable", "autoscaler_panic", "autoscaler_panic_mode", "autoscaler_actual",
-    "autoscaler_seen_cpu", "autoscaler_seen_concurrency", "autoscaler_seen_requests_per_second",
-    "ingress_concurrency", "ingress_requests_per_s", "replicas_ready", "replicas_current", "replicas_desired",
-    "seen_ratio",
-)  # fmt: skip
+SERIES_COLUMNS = ("treatment_id", "run_id", "autoscaler", *LINE_COLUMNS)
 _SEEN = {f"autoscaler_seen_{name}": name for name in (CPU, CONCURRENCY, RPS)}
 _PERCENT = 100
 _HPA = "HorizontalPodAutoscaler/"
 TICK_SECONDS = round(TICK_S)
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """One autoscaler in one run.
-
-    Parameters
-    ----------
-    autoscaler : str
-        Component, revision or HPA.
-    algorithm : {"KPA", "HPA"}
-    by : str
-        `LOAD`, `AVERAGES` or `METRICS`.
-    ticks : int
-        Decisions that were compared, from the start of the load on.
-    equal : float or None
-        Share of them that came to the same number.
-    largest : int
-        Largest difference, in instances.
-    series : DataFrame
-        t_s, metric (`PREDICTED`, `DESIRED`, `READY`), value: where each changes.
-    reason : str
-        Why there is no prediction.
-    """
-
-    autoscaler: str
-    algorithm: str
-    by: str = ""
-    ticks: int = 0
-    equal: float | None = None
-    largest: int = 0
-    series: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(SERIES_COLUMNS[3:])))
-    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +63,7 @@ def is_scaled(record: RunRecord) -> bool:
 
 def of_run(record: RunRecord, samples: pa.Table) -> RunPredictions | None:
     """Predict what every autoscaler of a run should have decided; None where none was at work."""
-    seen = _Seen.of(samples)
+    seen = Seen.of(samples)
     found = (*_local(record, seen), *_knative(record, seen), *_kubernetes(record, seen))
     return RunPredictions(record.treatment_id, record.run_id, found) if found else None
 
@@ -126,116 +91,10 @@ def series(runs: Sequence[RunPredictions]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[list(SERIES_COLUMNS)]
 
 
-# --- what was seen -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """Samples that matter here: source and instance → metric → instants (s) and values, in order."""
-
-    of_one: Mapping[tuple[str, str], Mapping[str, tuple[FloatArray, FloatArray]]]
-
-    @classmethod
-    def of(cls, samples: pa.Table) -> _Seen:
-        source, metric = (samples[name].cast(pa.string()) for name in ("source", "metric"))
-        wanted = pc.and_(
-            pc.is_in(source, value_set=pa.array(_SOURCES)), pc.is_in(metric, value_set=pa.array(_METRICS))
-        )
-        mine = samples.filter(wanted).to_pandas().sort_values("t_us", kind="stable")
-        found: dict[tuple[str, str], dict[str, tuple[FloatArray, FloatArray]]] = {}
-        keys = [mine[name].astype(str) for name in ("source", "instance", "metric")]
-        for (source_, instance, metric_), rows in mine.groupby(keys, sort=False):
-            last = rows.drop_duplicates("t_us", keep="last")
-            times = last["t_us"].to_numpy(dtype=float) * MICROSECOND_S
-            found.setdefault((source_, instance), {})[metric_] = times, last["value"].to_numpy(dtype=float)
-        return cls(found)
-
-    def line(self, source: str, instance: str, metric: str) -> tuple[FloatArray, FloatArray]:
-        """Instants and values; empty where nothing was seen."""
-        nothing = np.empty(0), np.empty(0)
-        return self.of_one.get((source, instance), {}).get(metric, nothing)
-
-    def at(self, source: str, instance: str, metric: str, times: FloatArray) -> FloatArray:
-        """Value that held at each instant; nan before the first."""
-        known, values = self.line(source, instance, metric)
-        if not known.size:
-            return np.full(len(times), np.nan)
-        place = np.searchsorted(known, times, side="right") - 1
-        return np.where(place < 0, np.nan, values[np.maximum(place, 0)])
-
-
-def _compared(
-    of: Prediction,
-    times: FloatArray,
-    predicted: FloatArray,
-    desired: FloatArray,
-    ready: tuple[FloatArray, FloatArray],
-) -> Prediction:
-    """Fill in how both agree, from the start of the load on.
-
-    Parameters
-    ----------
-    of : Prediction
-        What is known already.
-    times, predicted, desired : array
-        Of each decision; nan where one of them is not known.
-    ready : (times, values)
-        Instances that took requests.
-    """
-    known = ~np.isnan(predicted) & ~np.isnan(desired) & (times >= 0)
-    if not known.any():
-        return Prediction(
-            of.autoscaler, of.algorithm, reason="no decision was seen under load that could be compared"
-        )
-    apart = np.abs(predicted[known] - desired[known])
-    lines = {PREDICTED: (times[known], predicted[known]), DESIRED: (times[known], desired[known])}
-    lines[READY] = ready
-    return Prediction(
-        of.autoscaler,
-        of.algorithm,
-        of.by,
-        int(known.sum()),
-        float((apart == 0).mean()),
-        int(apart.max()),
-        _changes(lines, float(times[known].min()), float(times[known].max())),
-    )
-
-
-def _changes(
-    lines: Mapping[str, tuple[FloatArray, FloatArray]], begin_s: float, end_s: float
-) -> pd.DataFrame:
-    """Where each line changes between two instants, and what it is at both."""
-    parts = []
-    for metric, (times, values) in lines.items():
-        place = int(np.searchsorted(times, begin_s, side="right")) - 1
-        inside = (times > begin_s) & (times <= end_s)
-        t_s, shown = times[inside], values[inside]
-        if place >= 0:
-            t_s, shown = np.append(begin_s, t_s), np.append(values[place], shown)
-        if not t_s.size:
-            continue
-        kept = np.append(True, np.diff(shown) != 0)
-        frame = pd.DataFrame({"t_s": t_s[kept], "metric": metric, "value": shown[kept]})
-        parts += [frame, pd.DataFrame({"t_s": [end_s], "metric": metric, "value": [shown[-1]]})]
-    found = pd.concat(parts, ignore_index=True)
-    return found.drop_duplicates(["metric", "t_s"], keep="last", ignore_index=True)
-
-
-def _phase(changed: npt.NDArray[np.intp], period: int) -> int:
-    """Which of every `period` seconds ends with a decision: that after which the wanted number mostly changed."""
-    return int(np.bincount(changed % period, minlength=period).argmax()) if changed.size else 0
-
-
-def _anew(*lines: FloatArray) -> npt.NDArray[np.bool_]:
-    """Where any of some lines says something else than just before."""
-    changed = (np.diff(np.column_stack(lines), axis=0) != 0).any(axis=1)
-    return np.append(True, changed)
-
-
 # --- deployments of this machine -------------------------------------------------------------------------------------
 
 
-def _local(record: RunRecord, seen: _Seen) -> Iterator[Prediction]:
+def _local(record: RunRecord, seen: Seen) -> Iterator[Prediction]:
     """Components of a local deployment whose autoscaler is one of the two."""
     for component, about in (record.deployment.get("scaling") or {}).items():
         settings = about.get("settings") or {}
@@ -253,7 +112,7 @@ _UNSEEN = "its decisions were not observed: add `scaling` to `observe`"
 _NOT_IN_CLUSTER = "its decisions were not observed: add `knative` to `observe`"
 
 
-def _local_kpa(component: str, settings: KpaSettings, seen: _Seen) -> Prediction:
+def _local_kpa(component: str, settings: KpaSettings, seen: Seen) -> Prediction:
     """From the load that the ingress counted each second."""
     times, load = seen.line("scaling", component, "ingress_concurrency")
     told, _ = seen.line("scaling", component, "autoscaler_desired")
@@ -275,9 +134,9 @@ def _local_kpa(component: str, settings: KpaSettings, seen: _Seen) -> Prediction
     # what was decided between two seconds is of a first request, and tells nothing of ticks
     before = seen.at("scaling", component, "autoscaler_desired", np.nextafter(times, -np.inf))
     changed = np.flatnonzero((before != wanted) & ~np.isnan(before))
-    decided = by_load(settings, seconds, first_tick=_phase(changed, TICK_SECONDS))
+    decided = by_load(settings, seconds, first_tick=phase(changed, TICK_SECONDS))
     places = np.array(list(decided), dtype=int)
-    return _compared(
+    return compared(
         Prediction(component, "KPA", LOAD),
         times[places],
         np.array(list(decided.values()), dtype=float),
@@ -292,7 +151,7 @@ def _told_at(told: FloatArray, begin_s: float, end_s: float) -> float | None:
     return float(inside[0]) if inside.size else None
 
 
-def _local_hpa(component: str, settings: HpaSettings, seen: _Seen) -> Prediction:
+def _local_hpa(component: str, settings: HpaSettings, seen: Seen) -> Prediction:
     """From the means over instances that the HPA measured."""
     times, desired = seen.line("scaling", component, "autoscaler_desired")
     if not times.size:
@@ -303,7 +162,7 @@ def _local_hpa(component: str, settings: HpaSettings, seen: _Seen) -> Prediction
     # of an instance that was not there when the last measurement began, nothing is known yet
     window = max(1, round(settings.metrics_resolution))
     period = max(1, round(settings.sync_period))
-    places = np.arange(len(times))[_phase(np.flatnonzero(np.diff(desired)) + 1, period) :: period]
+    places = np.arange(len(times))[phase(np.flatnonzero(np.diff(desired)) + 1, period) :: period]
     places = places[places > 0]
     looks = [
         Look(
@@ -321,13 +180,13 @@ def _local_hpa(component: str, settings: HpaSettings, seen: _Seen) -> Prediction
     ]
     found = np.array([outcome.replicas for outcome in replay(settings, looks)], dtype=float)
     lines = seen.line("scaling", component, "replicas_ready")
-    return _compared(Prediction(component, "HPA", METRICS), times[places], found, desired[places], lines)
+    return compared(Prediction(component, "HPA", METRICS), times[places], found, desired[places], lines)
 
 
 # --- in a cluster ----------------------------------------------------------------------------------------------------
 
 
-def _knative(record: RunRecord, seen: _Seen) -> Iterator[Prediction]:
+def _knative(record: RunRecord, seen: Seen) -> Iterator[Prediction]:
     """Revisions that Knative's own autoscaler scales."""
     about: Mapping[str, Any] = record.deployment.get("knative") or {}
     config = (about.get("settings") or {}).get(CONFIG_MAP) or {}
@@ -345,7 +204,7 @@ def _knative(record: RunRecord, seen: _Seen) -> Iterator[Prediction]:
         yield _installed_kpa(name, settings, seen)
 
 
-def _installed_kpa(revision: str, settings: KpaSettings, seen: _Seen) -> Prediction:
+def _installed_kpa(revision: str, settings: KpaSettings, seen: Seen) -> Prediction:
     """From the averages that the autoscaler published: the load of single seconds only itself has."""
     times, stable = seen.line("knative", revision, "autoscaler_stable")
     if not times.size:
@@ -360,12 +219,12 @@ def _installed_kpa(revision: str, settings: KpaSettings, seen: _Seen) -> Predict
     found = by_averages(settings, averages, panicking=bool(mode[0] == 1.0))
     desired = seen.at("knative", revision, "autoscaler_desired", times)
     # what says the same as before may be the same decision, or none at all: of a revision at zero nothing changes
-    anew = _anew(stable, panic, desired)
+    told = anew(stable, panic, desired)
     of = Prediction(revision, "KPA", AVERAGES)
-    return _compared(of, times[anew], np.array(found, dtype=float)[anew], desired[anew], (times, ready))
+    return compared(of, times[told], np.array(found, dtype=float)[told], desired[told], (times, ready))
 
 
-def _kubernetes(record: RunRecord, seen: _Seen) -> Iterator[Prediction]:
+def _kubernetes(record: RunRecord, seen: Seen) -> Iterator[Prediction]:
     """HPAs of a cluster, whose objects the source `kubernetes` kept."""
     for source in record.telemetry.get("sources", ()):
         if source.get("source") != "kubernetes":
@@ -379,7 +238,7 @@ def _kubernetes(record: RunRecord, seen: _Seen) -> Iterator[Prediction]:
             yield _installed_hpa(name, settings, seen)
 
 
-def _installed_hpa(name: str, settings: HpaSettings, seen: _Seen) -> Prediction:
+def _installed_hpa(name: str, settings: HpaSettings, seen: Seen) -> Prediction:
     """From what its status says that it measured, and made of it."""
     times, ratio = seen.line("kubernetes", f"{_HPA}{name}/{CPU}", "seen_ratio")
     if not times.size:
@@ -388,7 +247,7 @@ def _installed_hpa(name: str, settings: HpaSettings, seen: _Seen) -> Prediction:
         )
     desired = seen.at("kubernetes", f"{_HPA}{name}", "replicas_desired", times)
     current = seen.at("kubernetes", f"{_HPA}{name}", "replicas_current", times)
-    places = np.flatnonzero(_anew(ratio, desired, current) & ~np.isnan(current))
+    places = np.flatnonzero(anew(ratio, desired, current) & ~np.isnan(current))
     looks = [
         Look(
             float(times[i]),
@@ -400,6 +259,4 @@ def _installed_hpa(name: str, settings: HpaSettings, seen: _Seen) -> Prediction:
         for i in places
     ]
     found = np.array([outcome.replicas for outcome in replay(settings, looks)], dtype=float)
-    return _compared(
-        Prediction(name, "HPA", METRICS), times[places], found, desired[places], (times, current)
-    )
+    return compared(Prediction(name, "HPA", METRICS), times[places], found, desired[places], (times, current))

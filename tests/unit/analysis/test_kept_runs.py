@@ -26,10 +26,11 @@ from towtank.analysis.kept_runs import kept_runs
 from towtank.analysis.model import Quantity, RunSummary
 from towtank.analysis.paid import Paid, Series, Work
 from towtank.analysis.pods import Pods
-from towtank.analysis.predicted_scaling import Prediction, RunPredictions
+from towtank.analysis.predicted_scaling import RunPredictions
 from towtank.analysis.run_facts import CountedFacts, RunFacts
 from towtank.analysis.scaling import METRICS as ELASTICITY
 from towtank.analysis.scaling import RunScaling
+from towtank.analysis.scaling_agreement import Prediction
 from towtank.analysis.who_answered import Answered, RunAnswers
 from towtank.design.model import Answer
 from towtank.store import Results, RunFolder

@@ -7,7 +7,7 @@ import pytest
 
 from support.run_tables import FakeRun
 from towtank.analysis import predicted_scaling
-from towtank.analysis.predicted_scaling import AVERAGES, DESIRED, LOAD, METRICS, PREDICTED, READY
+from towtank.analysis.scaling_agreement import AVERAGES, DESIRED, LOAD, METRICS, PREDICTED, READY
 from towtank.autoscaling.hpa.settings import HpaSettings
 from towtank.autoscaling.kpa.settings import KpaSettings
 from towtank.platforms.scaling.hpa import HpaPolicy

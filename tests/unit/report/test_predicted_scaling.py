@@ -10,7 +10,8 @@ from altair import load_schema
 from jsonschema import Draft7Validator
 
 from support.sample_analysis import sample_analysis
-from towtank.analysis.predicted_scaling import COLUMNS, DESIRED, LOAD, PREDICTED, READY, SERIES_COLUMNS
+from towtank.analysis.predicted_scaling import COLUMNS, SERIES_COLUMNS
+from towtank.analysis.scaling_agreement import DESIRED, LOAD, PREDICTED, READY
 from towtank.report import tables
 from towtank.report.figures.predicted_scaling import predicted_scaling
 from towtank.report.naming import Names

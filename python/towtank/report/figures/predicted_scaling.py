@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from towtank.analysis.model import ExperimentAnalysis
-from towtank.analysis.predicted_scaling import DESIRED, PREDICTED, READY
+from towtank.analysis.scaling_agreement import DESIRED, PREDICTED, READY
 from towtank.report.figures import base, steps
 from towtank.report.model import Figure
 from towtank.report.naming import Names
