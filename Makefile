@@ -46,6 +46,11 @@ functions: $(VENV)/.ready ## apps/functions, each built with its language's own 
 	tools/system-packages.sh functions java
 	PYTHON=$(CURDIR)/$(PY) apps/functions/build.sh $(RUNTIME)
 
+.PHONY: iot
+iot: ## apps/iot, the IoT platform: apps/iot/build/iot
+	tools/system-packages.sh functions
+	apps/iot/build.sh
+
 .PHONY: engine-image
 engine-image: setup ## the load engine, static, as an image for clusters: dist/towtank-engine_TAG.tar (TAG=dev)
 	tools/setup.sh static-engine

@@ -19,7 +19,7 @@ for group in "${@:-test}"; do
     functions)
       functions=(go node npm)
       wanted+=("${functions[@]}")
-      for program in "${functions[@]}"; do FOR[$program]="functions of apps/functions and their tests"; done ;;
+      for program in "${functions[@]}"; do FOR[$program]="apps/iot, functions of apps/functions, and their tests"; done ;;
     java)
       wanted+=(javac mvn)
       for program in javac mvn; do FOR[$program]="functions of apps/functions in Java and their tests"; done ;;
