@@ -197,22 +197,26 @@ def parse_rate(text: str | float) -> float:
 
 
 def format_duration(seconds: float, *, digits: int = 3) -> str:
-    """Show a duration with the unit that reads best: ``12.3 ms``, ``4.56 s``, ``2 h 5 min``."""
+    """Show a duration with the unit that reads best: ``12.3 ms``, ``4.56 s``, ``2 h 5 min``, ``38 min``."""
     if math.isnan(seconds):
         return "–"
     if math.isinf(seconds):
         return "∞"
     magnitude = abs(seconds)
     if magnitude >= 3600:
-        minutes = round(seconds / 60)
-        return f"{minutes // 60} h {minutes % 60} min"
+        return _in_two(round(seconds / 60), "h", "min")
     if magnitude >= 120:
-        whole = round(seconds)
-        return f"{whole // 60} min {whole % 60} s"
+        return _in_two(round(seconds), "min", "s")
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if magnitude >= scale:
             return f"{_significant(seconds / scale, digits)} {unit}"
     return "0 s" if seconds == 0 else f"{_significant(seconds * 1e9, digits)} ns"
+
+
+def _in_two(count: int, large: str, small: str) -> str:
+    """A number of small units as sixties of them and the rest, where there is one."""
+    sign, (whole, rest) = "-" if count < 0 else "", divmod(abs(count), 60)
+    return f"{sign}{whole} {large}" + (f" {rest} {small}" if rest else "")
 
 
 def format_bytes(count: float, *, digits: int = 3) -> str:

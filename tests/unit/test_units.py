@@ -81,7 +81,8 @@ def test_cores_refused(text):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.0123, "12.3 ms"), (4.5678, "4.57 s"), (0.000_5, "500 µs"), (130, "2 min 10 s"), (7500, "2 h 5 min"),
-     (0, "0 s"), (math.inf, "∞"), (math.nan, "–"), (119.6, "120 s"), (3e-8, "30 ns")],
+     (0, "0 s"), (math.inf, "∞"), (math.nan, "–"), (119.6, "120 s"), (3e-8, "30 ns"),
+     (2280, "38 min"), (3600, "1 h"), (-150, "-2 min 30 s"), (7199, "2 h")],
 )  # fmt: skip
 def test_durations_shown(seconds, text):
     assert units.format_duration(seconds) == text

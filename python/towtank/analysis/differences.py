@@ -218,7 +218,7 @@ def _by_t(
 ) -> Difference:
     n = values.size
     sd, df = float(np.std(values, ddof=1)), n - 1
-    method = f"t over blocks, {df} degrees of freedom"
+    method = f"t over blocks, {df} degrees of freedom" if df != 1 else "t over blocks, 1 degree of freedom"
     if pilot is not None:
         sd, df = pilot
         method = f"Stein: t over blocks, {df} degrees of freedom of the pilot"

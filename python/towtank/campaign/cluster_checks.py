@@ -145,7 +145,7 @@ def _namespace(api: ApiClient, namespace: str | None) -> Iterator[Finding]:
 
 
 def _rights(api: ApiClient, namespace: str | None) -> Iterator[Finding]:
-    """One line for all that is granted, one for each right that is not."""
+    """One line for all that is granted, one for each thing to which some are not."""
     wanted = rights.needed(namespace)
     lacking = rights.missing(api, wanted, optional=True)
     where = f"in namespace {namespace}" if namespace else "for namespaces of their own"
@@ -154,6 +154,6 @@ def _rights(api: ApiClient, namespace: str | None) -> Iterator[Finding]:
         "rights", state, f"rights {where}", f"{len(wanted) - len(lacking)} of {len(wanted)}",
         "all that deployments usually need" if not lacking else "docs/kubernetes.md has a manifest that grants them",
     )  # fmt: skip
-    for one in lacking:
+    for one in rights.joined(lacking):
         means = "something will not be seen" if one.optional else "deployments that need it fail"
         yield Finding("right", "limited" if one.optional else "missing", "  right", one.words, means)

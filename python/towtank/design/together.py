@@ -1,4 +1,4 @@
-"""Parts of an experiment file that must fit together: workloads side by side, and steps with a deployment's targets."""
+"""Parts of an experiment file that must fit together: workloads side by side, steps and settling with a deployment."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from towtank.design.problems import listing, nearest
 from towtank.design.tree import Mapping, Node, Scalar, Sequence
 from towtank.design.validation import Path, joined
 from towtank.design.workload_section import Driven
+from towtank.platforms.base import KnowsItIsNeverEmpty
 from towtank.units import format_duration
 
 
@@ -82,6 +83,20 @@ def check_together(
     for request, here in requests_of(journey, ("workloads", driven, "journey")):
         if workload.is_sound(here) and (not rotates or request.get("target") is not None):
             _check_target(context, request, here, name, known)
+
+
+def check_settles(context: FileContext, name: str, deployment: KnowsItIsNeverEmpty) -> bool:
+    """Whether a deployment, for which runs wait until it has no instance, can ever have none; said where not."""
+    words = deployment.never_empty(context.folder)
+    if words:
+        path: Path = ("settle", "until", "replicas")
+        context.problems.add(
+            context.place_of(path, "zero"),
+            joined(path),
+            f"deployment {name!r} always has an instance: {words}",
+            "write `replicas: baseline`, or let it go to zero",
+        )
+    return not words
 
 
 def _check_target(

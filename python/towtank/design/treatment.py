@@ -22,15 +22,16 @@ from towtank.design.foreign import ForeignWorkload
 from towtank.design.include import Library
 from towtank.design.known_capacity import read_known
 from towtank.design.load_shape import duration_s
-from towtank.design.model import Fault, Fixture, Generator, Reset, TreatmentSpec, Workload
+from towtank.design.model import Fault, Fixture, Generator, Reset, Settle, TreatmentSpec, Workload
 from towtank.design.named_files import NamedFiles
 from towtank.design.platform_section import Deployed, read_deployment, read_fixture
 from towtank.design.problems import Problems
 from towtank.design.run_sections import SECTIONS
-from towtank.design.together import check_side_by_side, check_together
+from towtank.design.together import check_settles, check_side_by_side, check_together
 from towtank.design.tree import UNKNOWN, Entry, Mapping, Node, Scalar
 from towtank.design.validation import Path, joined
 from towtank.design.workload_section import Driven, read_workload
+from towtank.platforms.base import KnowsItIsNeverEmpty
 
 SIDE_BY_SIDE = "+"
 """Between the names of workloads that are driven at the same time."""
@@ -123,7 +124,10 @@ class Sections:
         if deployment is None or not deployment.is_exact or options is None:
             return None
         faults = cast("tuple[Fault, ...]", options.get("faults", ()))
-        if not self._check_faults(faults, deployment, parts, workloads):
+        if not (
+            self._check_faults(faults, deployment, parts, workloads)
+            and self._settles(options.get("settle"), parts.deployment, deployment)
+        ):
             return None
         if deployment.files is None or deployment.deploy is None or not all(fits):
             return None
@@ -330,6 +334,20 @@ class Sections:
                 foreign=any(isinstance(model, ForeignWorkload) for model in models),
                 context=self._context,
             )
+        return bool(self._done[key])
+
+    def _settles(self, settle: object, name: str, deployment: Deployed) -> bool:
+        """Whether what runs wait for can come true; said where not."""
+        model = deployment.model
+        if (
+            not isinstance(settle, Settle)
+            or settle.until.replicas != "zero"
+            or not isinstance(model, KnowsItIsNeverEmpty)
+        ):
+            return True
+        key = ("settles", id(settle), id(deployment))
+        if key not in self._done:
+            self._done[key] = check_settles(self._context, name, model)
         return bool(self._done[key])
 
     def _fits(self, name: str, driven: str, deployment: Deployed | None, workload: Driven) -> bool:

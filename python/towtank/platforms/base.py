@@ -252,6 +252,14 @@ class ScalesToZero(Protocol):
 
 
 @runtime_checkable
+class KnowsItIsNeverEmpty(Protocol):
+    """A config model that can say beforehand why its deployment would always have an instance."""
+
+    def never_empty(self, root: Path) -> str:
+        """Why, with the key that says so; empty where it may have none. Asks nobody; `root` has its files."""
+
+
+@runtime_checkable
 class TellsOfRemoval(Protocol):
     """A deployment that takes its time to go, and has something to say of that."""
 

@@ -282,6 +282,15 @@ class LocalConfig(ProcessSettings):
             return ()
         return tuple(f"{target}-{index}" for index in range(component.replicas))
 
+    def never_empty(self, root: Path) -> str:
+        """See `base.KnowsItIsNeverEmpty`."""
+        del root
+        scaled = {name: one.scaling for name, one in self.resolved().items() if one.scaling is not None}
+        if not scaled:
+            return "nothing of it has `scaling`"
+        kept = {name: words for name, scaling in scaled.items() if (words := scaling.never_empty())}
+        return "; ".join(f"{name}: {words}" if self.components else words for name, words in kept.items())
+
     def fixture_names(self) -> tuple[str, ...]:
         """Fixtures whose folder is used; each must exist in the experiment."""
         return self._dotted("fixture")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from towtank.platforms import placeholders
@@ -43,6 +44,11 @@ class TargetsTransport(Transport):
         for name, target in (self.targets or {}).items():
             if target.tls is not None:
                 yield ("targets", name, "tls"), target.tls
+
+    def never_empty(self, root: Path) -> str:
+        """See `base.KnowsItIsNeverEmpty`: what nobody can see is never known to be without an instance."""
+        del root
+        return "nobody tells how many instances it has; `deploy: per-run` begins every run anew"
 
     def fixture_names(self) -> tuple[str, ...]:
         """None: what does not run as a process of ours uses no folder of ours."""

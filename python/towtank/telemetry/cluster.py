@@ -67,4 +67,4 @@ def ask_clusters(deployments: Sequence[Any], root: Path, ask: ReadCluster) -> li
 def missing_rights(connection: Connection, source: str, namespace: str | None) -> list[str]:
     """Rights that a source needs and does not have, in words."""
     lacking = rights.missing(connection.api, rights.of_source(source, namespace), optional=True)
-    return [f"the right to {one.words} is missing; docs/kubernetes.md grants it" for one in lacking]
+    return rights.told(lacking, "; docs/kubernetes.md grants it")

@@ -36,7 +36,7 @@ def test_log_ratio_by_hand():
     assert found.interval.low == pytest.approx(math.log(4) - half, rel=1e-6)
     assert found.interval.high == pytest.approx(math.log(4) + half, rel=1e-6)
     assert found.n == 2
-    assert "1 degrees of freedom" in found.method
+    assert "1 degree of freedom" in found.method
     assert found.checks == {}
 
 

@@ -68,6 +68,14 @@ def test_everything_in_a_chart_or_kustomize_folder_counts(tmp_path):
     assert set(made.treatments[0].spec.files) == {"base/a.yaml", "base/kustomization.yaml"}
 
 
+def test_a_folder_that_is_no_chart_is_said_at_its_line(tmp_path):
+    (found,) = problems(tmp_path, "helm: {chart: shop}", SET, shop__values_yaml="a: 1\n")
+    assert (
+        "9:19: deployments.shop.helm.chart: the folder 'shop' has no Chart.yaml, so it is no chart" in found
+    )
+    assert plan(tmp_path, "helm: {chart: shop}", SET, shop__Chart_yaml="name: shop\n").treatments
+
+
 @pytest.mark.parametrize(
     ("lines", "manifest", "words"),
     [

@@ -1,5 +1,6 @@
 """What a report says of a deployment in a cluster: pods in the grid over time, and three tables."""
 
+import json
 from dataclasses import replace
 
 import pandas as pd
@@ -150,3 +151,16 @@ def test_one_pod_alone_needs_no_lines(analysis: ExperimentAnalysis) -> None:
     assert not [
         one for one in report.build(lines_of(analysis, "a", of=1)).figures if one.id.startswith("each")
     ]
+
+
+def test_steps_that_no_pod_makes_are_not_in_the_legend(analysis: ExperimentAnalysis) -> None:
+    """Processes of this machine are started and become ready; nobody schedules them or pulls their images."""
+    curves = analysis.pod_curves
+    local = replace(analysis, pod_curves=curves[curves.step.isin(["started", "ready"])])
+    (figure,) = (one for one in report.build(local).figures if one.id == "pod-starts-figure")
+    assert "cluster's messages" not in figure.caption
+    spec = json.dumps(figure.spec(narrow=False))
+    assert '"started"' in spec
+    assert '"pulled"' not in spec
+    (whole,) = (one for one in report.build(analysis).figures if one.id == "pod-starts-figure")
+    assert "cluster's messages" in whole.caption

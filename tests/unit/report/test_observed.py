@@ -94,3 +94,16 @@ def test_values_below_zero_are_on_the_axis():
     assert min(band["low"] for band in figure.datasets["bands"]) == -12.0
     domains = re.findall(r'"domain": \[(-?[0-9.]+), (-?[0-9.e-]+)\]', json.dumps(figure.wide))
     assert any(float(low) <= -12.0 for low, _ in domains)
+
+
+def test_a_value_without_a_neighbour_is_a_point():
+    """A line of one value is no line: a source that was read once in a run would be an empty plot."""
+    analysis = observing("queue")
+    (many,) = figures_of(analysis)
+    assert not any(row["alone"] for row in many.datasets["bands"])
+    single = replace(analysis, observed=analysis.observed[analysis.observed.t_s == 2])
+    (figure,) = figures_of(single)
+    assert figure.datasets["bands"]
+    assert all(row["alone"] for row in figure.datasets["bands"])
+    for narrow in (False, True):
+        assert "datum.alone" in json.dumps(figure.spec(narrow=narrow))

@@ -89,8 +89,7 @@ def _refusals(connection: Connection, generator: Generator, config: GeneratorClu
     if config.control == FORWARDED:
         wanted += rights.of_forwarding(config.namespace, optional=False)
     lacking = rights.missing(api, wanted)
-    for one in lacking:
-        yield f"the right to {one.words} is missing in context {api.context!r}"
+    yield from rights.told(lacking, f" in context {api.context!r}")
     if lacking:
         yield f"`towtank doctor --context {api.context}` checks rights; docs/kubernetes.md grants them"
         return

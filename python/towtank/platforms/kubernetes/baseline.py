@@ -11,13 +11,8 @@ from towtank.platforms.kubernetes import pods
 from towtank.platforms.kubernetes.client import ApiClient, ApiError, Json
 from towtank.platforms.kubernetes.kinds import AUTOSCALER, METRICS_API, NODE
 from towtank.platforms.kubernetes.quantities import quantity
-from towtank.platforms.kubernetes.workloads import (
-    Workload,
-    is_knative,
-    pods_of_knative,
-    pods_without_load,
-    replicas,
-)
+from towtank.platforms.kubernetes.without_load import pods_without_load
+from towtank.platforms.kubernetes.workloads import Workload, is_knative, pods_of_knative, replicas
 from towtank.units import format_ratio
 
 NODE_METRICS = f"{METRICS_API}/nodes"

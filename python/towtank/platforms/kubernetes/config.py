@@ -327,6 +327,13 @@ class KubernetesConfig(TargetsTransport):
 
         yield from written_problems(self, root)
 
+    def never_empty(self, root: Path) -> str:
+        """See `base.KnowsItIsNeverEmpty`; of what a program renders nothing is known."""
+        from towtank.platforms.kubernetes.sources import written_changed  # noqa: PLC0415 - as above
+        from towtank.platforms.kubernetes.without_load import kept_pods  # noqa: PLC0415
+
+        return "; ".join(kept_pods([one.thing for one in written_changed(self, root)]))
+
     def edge_problem(self, edge: Edge, root: Path) -> tuple[str, str, str] | None:
         """Why no proxy can stand on an edge: key of the fault, words, what to do; None where nothing is known."""
         from towtank.platforms.kubernetes.edges import written_problem  # noqa: PLC0415 - as above

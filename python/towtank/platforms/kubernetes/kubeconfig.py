@@ -94,10 +94,22 @@ def _chosen(config: KubeConfig, context: str, path: Path) -> SingleConfig:
                 f"the context {context!r} in {path} names the {kind} {name!r}, which is not there",
                 hint=f"known are {', '.join(sorted(table)) or 'none'}",
             )
+    if not _names_server(path, found.cluster):  # lightkube would go to localhost:8080
+        raise PlatformError(
+            f"the cluster {found.cluster!r} of the context {context!r} in {path} has no `server`",
+            hint="write the address of its API server there, such as `server: https://10.0.0.1:6443`",
+        )
     chosen = config.get(context_name=context)
     if chosen is None:  # only without a name, which was given
         raise PlatformError(f"the context {context!r} in {path} cannot be used")
     return chosen._replace(user=_as_kubectl_reads_it(chosen.user, path.absolute().parent))
+
+
+def _names_server(path: Path, cluster: str) -> bool:
+    """Whether a cluster's address is written in a kubeconfig that could be read."""
+    content = yaml.safe_load(path.read_text("utf-8"))
+    entries = [one.get("cluster") or {} for one in content["clusters"] if one.get("name") == cluster]
+    return any(one.get("server") for one in entries)
 
 
 def _as_kubectl_reads_it(user: User | None, folder: Path) -> User | None:

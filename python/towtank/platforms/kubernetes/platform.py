@@ -179,5 +179,4 @@ def _lacking(
     """Rights that are missing, and for a helper that is only reached through the API server the right to that."""
     if helper is not None and helper.control == FORWARDED:
         wanted = [*wanted, *rights.of_forwarding(helper.namespace, optional=False)]
-    missing = rights.missing(api, wanted)
-    return [f"the right to {one.words} is missing in context {api.context!r}" for one in missing]
+    return rights.told(rights.missing(api, wanted), f" in context {api.context!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from towtank.platforms.kubernetes.client import ApiClient
 from towtank.platforms.kubernetes.ownership import Owned
@@ -24,7 +24,7 @@ class Right:
     Parameters
     ----------
     verb, group, resource : str
-        As the API names them; a subresource stands behind a slash.
+        As the API names them; a subresource stands behind a slash, and `joined` verbs are a list for people.
     namespace : str
         Where; empty for the whole cluster.
     why : str
@@ -223,6 +223,20 @@ def allowed(api: ApiClient, right: Right) -> bool:
         "spec": {"resourceAttributes": attributes},
     }
     return bool((api.create(REVIEWS, body).get("status") or {}).get("allowed"))
+
+
+def joined(lacking: Iterable[Right]) -> list[Right]:
+    """Rights to the same thing for the same reason as one, with all of their verbs."""
+    found: dict[Right, list[str]] = {}
+    for right in lacking:
+        verbs = found.setdefault(replace(right, verb=""), [])
+        verbs += [right.verb] if right.verb not in verbs else []
+    return [replace(right, verb=", ".join(verbs)) for right, verbs in found.items()]
+
+
+def told(lacking: Iterable[Right], where: str) -> list[str]:
+    """Missing rights as problems, one for each thing; `where` ends the sentence."""
+    return [f"the right to {one.words} is missing{where}" for one in joined(lacking)]
 
 
 def manifest(namespace: str | None = None) -> str:

@@ -22,6 +22,7 @@ MOST_BYTES = 8 * 2**20
 """Of one file; an object of a cluster is at most 1.5 MB."""
 MOST_OBJECTS = 5000
 RENDER_TIMEOUT_S = 60.0
+CHART = "Chart.yaml"
 
 
 @dataclass(frozen=True)
@@ -277,6 +278,23 @@ def _short(document: Json) -> str:
     return "keys " + ", ".join(str(key) for key in list(document)[:6]) if document else "an empty mapping"
 
 
+def _is_chart(path: Path) -> bool:
+    """Whether a folder is a chart; of a packed one only Helm can tell."""
+    return not path.is_dir() or (path / CHART).is_file()
+
+
+def written_changed(config: KubernetesConfig, root: Path) -> list[Source]:
+    """Written objects as they will be created; none where a program renders some, and where something is wrong."""
+    from towtank.platforms.kubernetes.parameters import changed  # noqa: PLC0415 - it builds on this module
+
+    if config.kustomize is not None or config.helm is not None:
+        return []
+    try:
+        return changed(read(config, root), config)[0]
+    except PlatformError:  # said by `written_problems`, or when it is deployed
+        return []
+
+
 def written_problems(config: KubernetesConfig, root: Path) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """What is wrong with written manifests and with what is set in them: key path in the deployment, words.
 
@@ -285,6 +303,8 @@ def written_problems(config: KubernetesConfig, root: Path) -> Iterator[tuple[tup
     from towtank.platforms.kubernetes.parameters import set_fields  # noqa: PLC0415 - it builds on this module
 
     found: list[Source] = []
+    if config.helm is not None and not _is_chart(root / config.helm.chart):
+        yield ("helm", "chart"), f"the folder {config.helm.chart!r} has no {CHART}, so it is no chart"
     for index, name in enumerate(config.manifests):
         try:
             found += _read_file(root, name)

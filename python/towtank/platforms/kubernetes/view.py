@@ -13,7 +13,8 @@ from towtank.platforms.kubernetes.journal import Journal, Step
 from towtank.platforms.kubernetes.kinds import Kind
 from towtank.platforms.kubernetes.node_journal import NodeJournal
 from towtank.platforms.kubernetes.watching import Change, OnChange, Watcher
-from towtank.platforms.kubernetes.workloads import Workload, scaled_by
+from towtank.platforms.kubernetes.without_load import scaled_by
+from towtank.platforms.kubernetes.workloads import Workload
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ _OWN_STATUS = (
     "CronJob",
 )
 _HASH = "pod-template-hash"
-_AUTOSCALING = "autoscaling.knative.dev"
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,6 @@ def workload_of(pod: Json) -> str:
     return f"{kind}/{name}"
 
 
-def scaled_by(autoscaler: Json) -> str:
-    """What an autoscaler scales, as ``Kind/name``."""
-    target = (autoscaler.get("spec") or {}).get("scaleTargetRef") or {}
-    return f"{target.get('kind')}/{target.get('name')}"
-
-
 def failure(thing: Json) -> str:
     """Why a controller cannot make pods, such as a quota; empty when it can."""
     for name in ("ReplicaFailure", "FailedCreate"):
@@ -128,14 +121,6 @@ def failed_revision(thing: Json) -> str:
     if ready.get("status") != "False":
         return ""
     return str(ready.get("message") or ready.get("reason") or "it says nothing of why")
-
-
-def pods_without_load(thing: Json) -> int:
-    """How many pods Knative keeps of a Service or Configuration when nobody asks for it."""
-    marks = (((thing.get("spec") or {}).get("template") or {}).get("metadata") or {}).get("annotations") or {}
-    least = str(marks.get(f"{_AUTOSCALING}/min-scale") or marks.get(f"{_AUTOSCALING}/minScale") or 0)
-    by_kubernetes = str(marks.get(f"{_AUTOSCALING}/class", "")).startswith("hpa.")
-    return max(int(least) if least.isdecimal() else 0, int(by_kubernetes))
 
 
 def pods_of_knative(owned: Owned, living: Iterable[Json]) -> list[Json]:

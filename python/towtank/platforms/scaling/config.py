@@ -90,6 +90,18 @@ class Scaling(Model):
     def _own_spread(self) -> str:
         return {"kpa": "knative", "openwhisk": "first_available"}.get(self.kind, "random_choice_2")
 
+    def never_empty(self) -> str:
+        """Why there would always be an instance, with the key that says so; empty where there may be none."""
+        if self.fixed is not None:
+            return f"`fixed: {self.fixed}` is always {self.fixed}"
+        if self.hpa is not None:
+            return f"`hpa` keeps {self.hpa.min_replicas} (`min_replicas`)"
+        if self.kpa is not None and self.kpa.min_scale:
+            return f"`kpa` keeps {self.kpa.min_scale} (`min_scale`)"
+        if self.kpa is not None and not self.kpa.enable_scale_to_zero:
+            return "`kpa` keeps the last instance (`enable_scale_to_zero: false`)"
+        return ""
+
     @property
     def emulated(self) -> str:
         """The platform whose autoscaler it stands for; empty for a fixed number."""

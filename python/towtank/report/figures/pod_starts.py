@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import altair as alt
 import pandas as pd
 
@@ -27,18 +29,19 @@ def pod_starts(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         return None
     panels, more = base.of_treatments(frame.treatment)
     frame = frame[frame.treatment.isin(panels)]
+    steps = [one for one in CURVE_STEPS if (frame.step == one).any()]
     groups = frame.groupby(["treatment", "step"], sort=False)
     curves = pd.concat([thin(group.sort_values("t_s"), "t_s", "share") for _, group in groups])
     return base.build(
         id="pod-starts-figure",
         title="How fast pods came up",
         caption="Share of pods that had made each step within a time since they were created, over the pods of all "
-        "valid runs together (descriptive). Instants are those at which the cluster's messages came. The way from one "
-        f"line to the next is what that step took.{more}",
+        f"valid runs together (descriptive). {_instants(steps)}The way from one line to the next is what that step "
+        f"took.{more}",
         alt_text="Cumulative share of pods against the time since their creation, one line per step. "
         + "; ".join(_half(frame, panel) for panel in panels)
         + ".",
-        draw=lambda layout: _draw(layout, panels, float(frame.t_s.max())),
+        draw=lambda layout: _draw(layout, panels, steps, float(frame.t_s.max()), titled=len(names.by_id) > 1),
         datasets={"pod_starts": curves[["treatment", "step", "t_s", "share", "shown"]]},
     )
 
@@ -59,6 +62,11 @@ def _shown(curves: pd.DataFrame, names: Names) -> pd.DataFrame:
     return frame.assign(shown=[show(known("pod_start"), float(t_s)) for t_s in frame.t_s])
 
 
+def _instants(steps: Sequence[str]) -> str:
+    """How instants are known; of processes of this machine, which nobody schedules, they are known as they are."""
+    return "Instants are those at which the cluster's messages came. " if CURVE_STEPS[0] in steps else ""
+
+
 def _half(frame: pd.DataFrame, panel: str) -> str:
     """When half of the pods were ready, in words."""
     ready = frame[(frame.treatment == panel) & (frame.step == "ready") & (frame.share >= 0.5)]
@@ -68,13 +76,15 @@ def _half(frame: pd.DataFrame, panel: str) -> str:
     return f"{panel}: {when}"
 
 
-def _draw(layout: Layout, panels: list[str], longest_s: float) -> Chart:
+def _draw(
+    layout: Layout, panels: list[str], steps: Sequence[str], longest_s: float, *, titled: bool
+) -> Chart:
     single = len(panels) == 1
     columns, width = layout.beside(len(panels))
     key = alt.Legend(
         title=None, orient="top", symbolType="stroke", symbolSize=420, columns=2 if layout.narrow else 4
     )
-    steps = list(CURVE_STEPS)
+    looks = [CURVE_STEPS.index(step) for step in steps]
     x = alt.X(
         "t_s:Q",
         scale=alt.Scale(domain=[0, longest_s or 1.0]),
@@ -85,10 +95,10 @@ def _draw(layout: Layout, panels: list[str], longest_s: float) -> Chart:
         scale=alt.Scale(domain=[0, 1]),
         axis=alt.Axis(title="share of pods", format=".0%", tickCount=5),
     )
-    hue = alt.Color("step:N", scale=alt.Scale(domain=steps, range=list(HOPS_LIGHT[: len(steps)])), legend=key)
+    hue = alt.Color("step:N", scale=alt.Scale(domain=steps, range=[HOPS_LIGHT[i] for i in looks]), legend=key)
     dash = alt.StrokeDash(
         "step:N",
-        scale=alt.Scale(domain=steps, range=[list(DASHES[i]) for i in range(len(steps))]),
+        scale=alt.Scale(domain=steps, range=[list(DASHES[i]) for i in looks]),
         legend=key,
     )
     tooltip = [
@@ -105,6 +115,6 @@ def _draw(layout: Layout, panels: list[str], longest_s: float) -> Chart:
             x=x, y=y, color=hue, strokeDash=dash
         )
         hover = rows.mark_point(opacity=0, size=90).encode(x=x, y=y, color=hue, tooltip=tooltip)
-        title = alt.Undefined if single else panel
+        title = panel if titled else alt.Undefined
         charts.append(alt.layer(line, hover, width=width, height=210 if layout.narrow else 260, title=title))
     return base.grid(charts, columns=columns)

@@ -27,10 +27,16 @@ def predicted_scaling(analysis: ExperimentAnalysis, names: Names) -> Figure | No
         id="predicted-scaling-figure",
         title="What autoscalers should have done",
         caption="Instances that the published algorithm wants for what was observed, those that the autoscaler wanted, "
-        f"and those that were ready, in the first run of each treatment. How often both agree is in the table.{more}",
+        "and those that were ready, in the first run of each treatment. What KPA wants is bounded by `min_scale` and "
+        f"`max_scale` only afterwards. How often both agree is in the table.{more}",
         alt_text=f"Instances over time, predicted, wanted and ready. Equal decisions: {_agreements(analysis, names)}.",
         draw=lambda layout: steps.draw(
-            layout, panels, frame, dataset="predicted_scaling", metrics=list(LINES.values())
+            layout,
+            panels,
+            frame,
+            dataset="predicted_scaling",
+            metrics=list(LINES.values()),
+            titled=len(names.by_id) > 1,
         ),
         datasets={"predicted_scaling": frame[["treatment", "metric", "t_s", "value"]]},
     )

@@ -24,6 +24,7 @@ def draw(
     *,
     dataset: str,
     metrics: Sequence[str],
+    titled: bool,
     band: tuple[str, str, str] | None = None,
 ) -> Chart:
     """Draw the plots.
@@ -39,6 +40,8 @@ def draw(
         Rows with treatment, t_s, metric and value.
     metrics : sequence of str
         Lines, in the order of the legend.
+    titled : bool
+        Plots say whose they are, also where there is one alone.
     band : (str, str, str), optional
         Dataset with treatment and t_s, and its fields of the lower and the upper bound of the second line.
     """
@@ -67,7 +70,7 @@ def draw(
             color=alt.Color("metric:N", scale=alt.Scale(domain=lines, range=hues), legend=key),
             strokeDash=alt.StrokeDash("metric:N", scale=alt.Scale(domain=lines, range=dashes), legend=key),
         )  # fmt: skip
-        title = alt.Undefined if single else panel
+        title = panel if titled else alt.Undefined
         height = 210 if layout.narrow else 260
         charts.append(alt.layer(*layers, line, width=width, height=height, title=title))
     return base.grid(charts, columns=columns)

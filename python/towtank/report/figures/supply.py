@@ -30,7 +30,13 @@ def supply(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         f"are sure to hold.{more}",
         alt_text=f"Ready and needed instances over time for {', '.join(panels)}.",
         draw=lambda layout: steps.draw(
-            layout, panels, lines, dataset="supply", metrics=LINES, band=("demand_bounds", *_BAND)
+            layout,
+            panels,
+            lines,
+            dataset="supply",
+            metrics=LINES,
+            titled=len(names.by_id) > 1,
+            band=("demand_bounds", *_BAND),
         ),
         datasets={
             "supply": lines[["treatment", "metric", "t_s", "value"]],

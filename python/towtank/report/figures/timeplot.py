@@ -117,6 +117,10 @@ class TimePlot:
                 x=x, y=y, color=hue, tooltip=self._tooltip()
             ),
         ]
+        single = mine.transform_filter(alt.datum.alone)
+        layers.append(
+            single.mark_point(size=36, filled=True, opacity=1, clip=True).encode(x=x, y=y, color=hue)
+        )
         if self.row in LATENCIES:
             layers.append(self._failing(mine, x, hue))
         return layers

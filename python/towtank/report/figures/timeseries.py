@@ -182,7 +182,19 @@ def drawable(
                 "range": f"{say(variable, low)} … {say(variable, high)}",
             }
         )
-    return pd.DataFrame(rows)
+    return alone(pd.DataFrame(rows))
+
+
+def alone(frame: pd.DataFrame) -> pd.DataFrame:
+    """With a column `alone`: a value without a neighbour in its series, of which a line shows nothing."""
+    if frame.empty:
+        return frame
+    drawn = frame.mid.notna()
+    series_of = [frame[key] for key in ("treatment", "variable")]
+    before, after = (
+        drawn.groupby(series_of, sort=False).shift(by, fill_value=False).astype(bool) for by in (1, -1)
+    )
+    return frame.assign(alone=drawn & ~before & ~after)
 
 
 _MEANS = {

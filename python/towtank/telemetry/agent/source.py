@@ -75,7 +75,7 @@ class AgentSource:
             if read.control == FORWARDED:
                 wanted += rights.of_forwarding(read.namespace, optional=False)
             lacking = rights.missing(connection.api, wanted, optional=True)
-            return [f"the right to {one.words} is missing; docs/kubernetes.md grants it" for one in lacking]
+            return rights.told(lacking, "; docs/kubernetes.md grants it")
 
         return cluster.ask_clusters(deployments, root, ask)
 

@@ -53,6 +53,12 @@ def test_doctor_says_what_a_cluster_is_and_which_rights_are_missing(
     lacking = [one for one in doctor(*where) if one["name"] == "right"]
     assert [one["state"] for one in lacking] == ["missing"]
     assert lacking[0]["found"].startswith("create namespaces in the whole cluster")
+    cluster.denied = {("create", "leases"), ("update", "leases"), ("get", "services")}
+    lacking = [one["found"] for one in doctor(*where) if one["name"] == "right"]
+    assert [one.partition(" in the")[0] for one in lacking] == [
+        "get services", "create, update leases.coordination.k8s.io", "get services"
+    ]  # fmt: skip
+    cluster.denied = {("create", "namespaces")}
     cluster.put("namespaces", "", {"kind": "Namespace", "metadata": {"name": "mine"}})
     assert all(one["state"] == "ok" for one in doctor(*where, "--namespace", "mine"))
     (gone,) = [one for one in doctor(*where, "--namespace", "yours") if one["state"] != "ok"]

@@ -239,6 +239,17 @@ def test_a_kubeconfig_that_is_none(tmp_path: Path, content: str) -> None:
     assert "object has no attribute" not in caught.value.message, caught.value.message
 
 
+def test_a_cluster_without_a_server_is_not_looked_for_on_this_machine(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    path = server.write_kubeconfig(tmp_path / "kubeconfig")
+    content = yaml.safe_load(path.read_text())
+    del content["clusters"][0]["cluster"]["server"]
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(PlatformError, match=r"the cluster '.*' of the context 'fake' in .* has no `server`"):
+        find_context("fake", str(path))
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_program_gives_another_token_when_the_first_has_expired(
     server: FakeServer, user: Callable[..., ApiClient], tmp_path: Path, version: str

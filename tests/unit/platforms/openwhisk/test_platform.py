@@ -226,7 +226,7 @@ def test_limits_are_known_before_where_the_host_tells_them(start: Start, tmp_pat
     assert platform.check(wanted, tmp_path) == (
         [
             "actions.big.memory is 1 GiB; this OpenWhisk allows it from 128 MiB up to 512 MiB",
-            "actions.long.timeout is 6 min 0 s; this OpenWhisk allows it from 100 ms up to 5 min 0 s",
+            "actions.long.timeout is 6 min; this OpenWhisk allows it from 100 ms up to 5 min",
             "actions.old.kind is 'nodejs:6'; this OpenWhisk has nodejs:20, python:3.11",
             "actions.many.sequence has 51 actions; allowed are 50 at most",
         ]
