@@ -49,7 +49,7 @@ workloads:
 reset: none
 settle: {timeout: 30s}
 observe: [{openwhisk: {settle: 0s}}]
-generator: {nice: 0}
+generator: {nice: 0, instance_header: x-openwhisk-activation-id}
 """
 
 
@@ -89,6 +89,12 @@ def test_load_reaches_actions_and_the_key_is_written_nowhere(
     assert sum(one["cold"] for one in facts) >= 1
     assert {record["deployment"]["platform"] for record in records} == {"openwhisk"}
     with Database(Results.open(folder)) as database:
+        joined = database.query(
+            "SELECT count(*) AS n FROM requests JOIN events ON requests.run_id = events.run_id "
+            "AND json_extract_string(events.detail, '$.activation') = requests.instance "
+            "WHERE events.kind = 'cold_start'"
+        )
+        assert joined.table().to_pylist() == [{"n": sum(one["cold"] for one in facts)}]
         rows = database.query("SELECT workload, status, count(*) AS n FROM requests GROUP BY ALL ORDER BY 1")
         found = [tuple(row.values()) for row in rows.table().to_pylist()]
     assert found == [("api", 200, 20), ("web", 200, 20)]

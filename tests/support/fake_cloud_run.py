@@ -46,6 +46,12 @@ class Script:
     """Methods that are answered 500."""
     fails_later: str = ""
     """Why a creation that was begun came to nothing."""
+    disabled: bool = False
+    """The API was never turned on in the project."""
+    forbidden: str = ""
+    """Why services may not be created."""
+    blind: bool = False
+    """Metrics may not be read."""
     lost: bool = False
     """The answer to a creation is an error although it was done."""
     services: dict[str, Json] = field(default_factory=dict)
@@ -105,6 +111,8 @@ def work(script: Script, *request: Any) -> None:
     parts = path.strip("/").split("/")
     if parts[0] == "v3":
         time_series(script, parts[2], asked)
+    if parts[0] == "v1":
+        locations(script, parts[2])
     _, _, project, _, region, kind, *rest = parts
     if project != PROJECT:
         raise refusal(
@@ -131,6 +139,21 @@ def work(script: Script, *request: Any) -> None:
         del script.services[name]
         raise Answer(200, operation(name))
     raise Answer(200, looked_at(script, found))
+
+
+def locations(script: Script, project: str) -> None:
+    """Locations.List of v1."""
+    if script.disabled:
+        words = f"Cloud Run Admin API has not been used in project {project} before or it is disabled."
+        info = {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": "SERVICE_DISABLED",
+            "domain": "googleapis.com",
+        }
+        raise refusal(403, "PERMISSION_DENIED", words, info)
+    if project != PROJECT:
+        raise refusal(403, "PERMISSION_DENIED", f"Permission denied on resource project {project}.")
+    raise Answer(200, {"locations": [{"locationId": one} for one in (REGION, "us-central1")]})
 
 
 def let_in(script: Script, *request: Any) -> None:
@@ -164,6 +187,8 @@ def operation(name: str) -> Json:
 
 def create(script: Script, name: str, sent: Json, *, validate: bool) -> None:
     """Check a service as the API does, and create it."""
+    if script.forbidden:
+        raise refusal(403, "PERMISSION_DENIED", script.forbidden)
     container = sent["template"]["containers"][0]
     limits = container.get("resources", {}).get("limits", {})
     cpu = limits.get("cpu", "1")
@@ -220,7 +245,7 @@ def looked_at(script: Script, service: Json) -> Json:
 
 def time_series(script: Script, project: str, asked: dict[str, str]) -> None:
     """timeSeries.list: the series of the metric that the filter names, page by page."""
-    if project != PROJECT:
+    if project != PROJECT or script.blind:
         raise refusal(
             403,
             "PERMISSION_DENIED",

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from towtank.analysis import (
+    activations,
     cold_starts,
     each,
     heat,
@@ -219,6 +220,9 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
 
 def _cold_starts(folder: RunFolder, run: RunData, asked: Asked) -> ColdStarts | None:
     """Requests are scanned only where some of them can have been cold."""
+    told = activations.of_run(folder, run.events)
+    if told is not None:
+        return told
     if not run.pods.lives and not asked.tells_cold:
         return None
     return cold_starts.of_run(folder, run.pods, asked.settled)

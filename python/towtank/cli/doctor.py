@@ -48,6 +48,12 @@ def doctor(
     auth: str = typer.Option(
         "OPENWHISK_AUTH", "--auth", metavar="NAME", help="With --openwhisk: variable with the key, USER:KEY."
     ),
+    cloud_run: str | None = typer.Option(
+        None, "--cloud-run", metavar="PROJECT", help="Check Google Cloud Run instead, in this project."
+    ),
+    region: str | None = typer.Option(
+        None, "--region", metavar="NAME", help="With --cloud-run: the region, such as europe-west1."
+    ),
     json: bool = typer.Option(False, "--json", help="As JSON, for scripts."),
 ) -> None:
     """Say what this machine can and cannot do.
@@ -55,13 +61,18 @@ def doctor(
     Measures for half a second how evenly this machine lets a program run. Changes nothing. With --engine it drives
     load on the loopback interface and says how much the engine can drive on time with one thread, and what limits it.
     With --context it asks a cluster what it is, and whether deployments have the rights that they need there. With
-    --openwhisk it asks that for its limits, and whether it takes the key.
+    --openwhisk it asks that for its limits, and whether it takes the key. With --cloud-run it asks Google whether the
+    credentials of the environment are taken, and what they may do in the project and region.
     """
     if engine:
         _engine_ceiling(as_json=json)
         return
-    if context is not None and openwhisk is not None:
-        raise typer.BadParameter("--context and --openwhisk exclude each other: one place at a time")
+    if sum(place is not None for place in (context, openwhisk, cloud_run)) > 1:
+        raise typer.BadParameter(
+            "--context, --openwhisk and --cloud-run exclude each other: one place at a time"
+        )
+    if (cloud_run is None) != (region is None):
+        raise typer.BadParameter("--cloud-run and --region go together: a project is asked in one region")
     if context is None and (kubeconfig is not None or (namespace is not None and openwhisk is None)):
         raise typer.BadParameter(
             "--kubeconfig and --namespace go with --context: no cluster is taken by default"
@@ -70,6 +81,10 @@ def doctor(
         from towtank.campaign.openwhisk_checks import check_openwhisk
 
         findings = check_openwhisk(openwhisk, namespace, auth)
+    elif cloud_run is not None and region is not None:
+        from towtank.campaign.cloud_run_checks import check_cloud_run
+
+        findings = check_cloud_run(cloud_run, region)
     elif context is not None:
         from towtank.campaign.cluster_checks import check_cluster
 

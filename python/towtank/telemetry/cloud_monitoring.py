@@ -19,6 +19,7 @@ import httpx
 from towtank.clock_relation import NS_PER_S, ClockRelation, OffsetBounds
 from towtank.errors import PlatformError
 from towtank.platforms.cloud_run.api import reason
+from towtank.platforms.cloud_run.credentials import GoogleAuth
 from towtank.platforms.cloud_run.deployment import SeenInCloudRun
 from towtank.platforms.rest import RestClient
 from towtank.telemetry.asked_after import AskedAfter
@@ -69,6 +70,28 @@ WANTED = (
 )
 
 
+def monitoring(auth: GoogleAuth, endpoint: str) -> RestClient:
+    """Cloud Monitoring with these credentials; holds connections until it is closed."""
+    client = httpx.Client(auth=auth, timeout=TIMEOUT_S, trust_env=False)
+    return RestClient("Cloud Monitoring", endpoint, client, mask=auth.mask, reason=reason, hints=_HINTS)
+
+
+def try_reading(rest: RestClient, project: str) -> None:
+    """Ask for the last minute of any service.
+
+    Raises
+    ------
+    PlatformError
+        Metrics may not be read.
+    """
+    now_s = datetime.now(UTC).timestamp()
+    query: dict[str, str | int] = {
+        "filter": f'metric.type = "run.googleapis.com/{WANTED[0].type}"', "view": "HEADERS", "pageSize": 1,
+        "interval.startTime": _rfc3339(now_s - 60), "interval.endTime": _rfc3339(now_s),
+    }  # fmt: skip
+    rest.must("GET", f"/v3/projects/{project}/timeSeries", what="asking for metrics", query=query)
+
+
 class CloudMonitoringSource(AskedAfter):
     """Asks Cloud Monitoring for the minutes of a run, when these can be read."""
 
@@ -96,16 +119,13 @@ class CloudMonitoringSource(AskedAfter):
         auth = deployment.api().auth
         self._project, self._region = deployment.place
         self._services = deployment.service_ids
-        client = httpx.Client(auth=auth, timeout=TIMEOUT_S, trust_env=False)
-        rest = RestClient(
-            "Cloud Monitoring", self._options.endpoint, client, mask=auth.mask, reason=reason, hints=_HINTS
-        )
+        rest = monitoring(auth, self._options.endpoint)
         self._relation = ClockRelation("HTTP Date header")
         try:
             now = datetime.now(UTC)
             self._page(rest, WANTED[0], now.timestamp() - 60, now.timestamp(), "")
         except PlatformError as error:
-            client.close()
+            rest.close()
             raise self._failed(error) from error
         self._rest = rest
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from towtank.analysis import cold_starts
+from towtank.analysis import activations, cold_starts
 from towtank.analysis.cold_starts import FIRST_BYTE, FORCED, NATURAL, SENT, boundaries, merged
 from towtank.analysis.pods import read_pods
 from towtank.store.schemas import EVENTS, REQUESTS, SAMPLES
@@ -217,3 +217,34 @@ def test_phases_never_fall_always_add_up_and_none_is_shorter_than_it_is_known(st
     if len(kept) > 2:
         known = np.array(exact)[kept]
         assert (np.diff(means) >= known[:-1] + known[1:]).all()
+
+
+def told_by_openwhisk(*cold):
+    """Events of cold activations: (id, wait ms, init ms)."""
+    rows = [
+        {"t_us": MS, "source": "openwhisk", "kind": "cold_start", "instance": "hello", "message": "",
+         "detail": json.dumps({"activation": name, "wait_ms": wait, "init_ms": init, "run_ms": 5})}
+        for name, wait, init in cold
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=EVENTS)
+
+
+def test_activations_are_joined_to_the_requests_whose_answers_name_them():
+    rows = [request(100, 250, "a1"), request(200, 40, "a2"), request(300, None, "a3"), request(400, 90, "a4")]
+    events = told_by_openwhisk(("a1", 20, 180), ("a3", 1, 1), ("a4", None, 60), ("elsewhere", 5, 5))
+    found = activations.of_run(Folder(rows), events)
+    assert found.requests["instance"].tolist() == ["a1", "a4"]
+    assert found.requests["ttfb_s"].tolist() == pytest.approx([0.25, 0.09])
+    phases = cold_starts.anatomy({"one": [found]})
+    assert [(row.begin, row.end) for row in phases.itertuples()] == [
+        (SENT, "started"), ("started", "ready"), ("ready", FIRST_BYTE),
+    ]  # fmt: skip
+    assert phases["mean_s"].tolist() == pytest.approx([0.01, 0.12, 0.04])
+    assert phases["within_s"].tolist() == pytest.approx([0.001, 0.002, 0.001])
+
+
+def test_answers_that_name_no_activation_are_joined_to_none():
+    assert (
+        activations.of_run(Folder([request(100, 250, "app-0")]), told_by_openwhisk(("a1", 20, 180))) is None
+    )
+    assert activations.of_run(Folder([request(100, 250, "a1")]), told_by_openwhisk()) is None

@@ -20,8 +20,9 @@ REMOVED_WITHIN_S = 300.0
 _HINTS = {
     400: "Cloud Run does not take what it was sent: its reason names the field",
     401: "the credentials are not taken; are they of this project?",
-    403: "does the project exist, is the Cloud Run Admin API on, does the region exist, and may this account do it "
-    "(roles/run.developer, and iam.serviceAccountUser of the service's identity)?",
+    403: "does the project exist, is the Cloud Run Admin API on (`gcloud services enable run.googleapis.com`), does "
+    "the region exist, and may this account do it (roles/run.developer, and iam.serviceAccountUser of the service's "
+    "identity)?",
     404: "does the region exist? `gcloud run regions list` names them",
     409: "nothing that is there already is changed or removed",
     429: "the project's quota is used up; wait, or have it raised",
@@ -39,6 +40,7 @@ class CloudRunApi:
 
     def __init__(self, endpoint: str, project: str, region: str, auth: GoogleAuth) -> None:
         self.auth = auth
+        self._project = f"projects/{quote(project)}"
         self.parent = f"projects/{quote(project)}/locations/{quote(region)}"
         client = httpx.Client(auth=auth, timeout=TIMEOUT_S, trust_env=False)
         self.rest = RestClient("Cloud Run", endpoint, client, mask=auth.mask, reason=reason, hints=_HINTS)
@@ -47,6 +49,25 @@ class CloudRunApi:
         """Let go of the connections."""
         self.rest.close()
         self.auth.close()
+
+    def regions(self) -> list[str]:
+        """Regions that the project may use (v1 of the API: v2 does not tell them).
+
+        Raises
+        ------
+        PlatformError
+            Also where the project is not there, or the API is not on.
+        """
+        found: list[str] = []
+        query: dict[str, str | int] = {"pageSize": 200}
+        while True:
+            page = self.rest.must(
+                "GET", f"/v1/{self._project}/locations", what="asking for the regions", query=query
+            )
+            found += [str(one["locationId"]) for one in page.get("locations") or () if one.get("locationId")]
+            if not page.get("nextPageToken"):
+                return found
+            query["pageToken"] = str(page["nextPageToken"])
 
     def try_out(self, service_id: str, body: Json) -> None:
         """Let Cloud Run check a service without creating it.

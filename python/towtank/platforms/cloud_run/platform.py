@@ -29,7 +29,7 @@ class CloudRunPlatform(SweptByNotes[Note]):
         """Secrets, credentials, and what Cloud Run says to a trial (`validateOnly`) of every service."""
         found = list(missing_secrets(config.secret_names(), config.secret_files(), root))
         try:
-            api = _connect(config)
+            api = open_api(config)
         except PlatformError as error:
             return [*found, said(error)]
         try:
@@ -49,7 +49,7 @@ class CloudRunPlatform(SweptByNotes[Note]):
     def deploy(self, config: CloudRunConfig, context: DeployContext) -> CloudRunDeployment:
         """Create everything; see `Platform.deploy`."""
         secrets = Secrets(config.secret_names(), files=config.secret_files(), root=context.root)
-        api = _connect(config)
+        api = open_api(config)
         try:
             deployment = CloudRunDeployment(config, context, secrets, api)
             deployment.create()
@@ -70,7 +70,13 @@ class CloudRunPlatform(SweptByNotes[Note]):
         return _sweep(note)
 
 
-def _connect(config: CloudRunConfig) -> CloudRunApi:
+def open_api(config: CloudRunConfig) -> CloudRunApi:
+    """The API of a deployment's project and region, with credentials that are known to be taken.
+
+    Raises
+    ------
+    PlatformError
+    """
     return _open(config.endpoint, config.project, config.region)
 
 
