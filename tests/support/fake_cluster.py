@@ -95,6 +95,8 @@ class FakeCluster:
         (plural, namespace, name) → object.
     log : list
         Every request: "POST /api/v1/namespaces dry-run".
+    busy : int
+        So many creations are answered 429 first.
     denied : set of (verb, plural)
         Rights that are not there.
     pod_status : callable
@@ -112,6 +114,7 @@ class FakeCluster:
         self.log: list[str] = []
         self.denied: set[tuple[str, str]] = set()
         self.refuses: dict[str, Refusal] = {}
+        self.busy = 0
         self.node_port = node_port
         self.pod_status: Callable[[Json], Json] = ready_status
         self.logs = "it said something\n"
@@ -403,6 +406,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self._send({**thing, "status": {"allowed": allowed}}, 201)
         if namespace and ("namespaces", "", namespace) not in cluster.store:
             raise Refusal(404, "NotFound", f'namespaces "{namespace}" not found')
+        if cluster.busy:
+            cluster.busy -= 1
+            raise Refusal(429, "TooManyRequests", "Too many requests, please try again later.")
         name = thing["metadata"]["name"]
         if (plural, namespace, name) in cluster.store:
             raise Refusal(409, "AlreadyExists", f'{plural} "{name}" already exists')

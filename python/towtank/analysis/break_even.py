@@ -40,6 +40,7 @@ from towtank.cost.price_list import (
 )
 from towtank.cost.rules import CannotPriceError
 from towtank.cost.spec import CostSpec, PricedDeployment
+from towtank.design.expected_cost import kept_waiting
 from towtank.design.plan import Plan, Treatment
 from towtank.variables import own_variable
 
@@ -208,6 +209,7 @@ def _priced_line(  # noqa: PLR0917 - all that a line is made of
         return pay_per_use(
             label, vcpu_price=prices.vcpu, gib_price=prices.memory, request_price=prices.request, vcpu=vcpu, gib=gib,
             billed_s=_billed(runs, confidence), free=prices.free_per_month, per_request=each,
+            waiting=_waiting(prices, one, treatment),
         )  # fmt: skip
     capacity = _capacity(one, treatment.levels)
     match prices:
@@ -237,6 +239,16 @@ def _priced_line(  # noqa: PLR0917 - all that a line is made of
                 label, vcpu_price=prices.vcpu, gib_price=prices.memory, vcpu=vcpu, gib=gib, capacity=capacity,
                 idle_s=one.idle or 0.0, least=0, most_per_s=MOST_PER_S, free=prices.free_per_month, per_request=each,
             )  # fmt: skip
+
+
+def _waiting(
+    prices: PerRequest, one: PricedDeployment, treatment: Treatment
+) -> tuple[tuple[float, float], ...]:
+    """Size of what is kept without load, with the price of its waiting: of vCPU, then of memory."""
+    if prices.waiting is None:
+        return ()
+    cores, gib = kept_waiting(one, treatment.spec)
+    return (cores, prices.waiting.vcpu), (gib, prices.waiting.memory)
 
 
 def _capacity(one: PricedDeployment, levels: Mapping[str, object]) -> Measured:

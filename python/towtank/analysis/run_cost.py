@@ -16,6 +16,7 @@ from towtank.cost.per_request import per_1000
 from towtank.cost.price_list import AnyPriceList
 from towtank.cost.rules import CannotPriceError, Item, priced, total
 from towtank.cost.spec import CostSpec
+from towtank.design.expected_cost import kept_waiting
 from towtank.design.plan import Plan
 from towtank.store.run_record import RunRecord
 from towtank.variables import COST_VARIABLES
@@ -91,7 +92,8 @@ def run_costs(records: Sequence[RunRecord], paid: Mapping[str, Paid], plan: Plan
     cost = plan.experiment.cost
     if cost is None:
         return {}
-    deployment = {t.id: t.spec.deployment_name for t in plan.treatments}
+    specs = {t.id: t.spec for t in plan.treatments}
+    deployment = {name: spec.deployment_name for name, spec in specs.items()}
     named = {record.run_id: deployment.get(record.treatment_id, "") for record in records}
     bills = _bill_rates(cost, named, paid)
     following = next_runs(records)
@@ -101,7 +103,8 @@ def run_costs(records: Sequence[RunRecord], paid: Mapping[str, Paid], plan: Plan
         next_run = following.get(record.run_id)
         seen_by = paid.get(next_run.run_id) if next_run is not None else None
         after = None if next_run is None or seen_by is None else After(next_run, seen_by)
-        found[record.run_id] = _run_cost(cost, name, record, mine, bills.get(name), after)
+        kept = kept_waiting(cost.deployments.get(name), specs.get(record.treatment_id))
+        found[record.run_id] = _run_cost(cost, name, record, mine, bills.get(name), after, kept)
     return found
 
 
@@ -124,7 +127,8 @@ def _bill_rates(cost: CostSpec, named: Mapping[str, str], paid: Mapping[str, Pai
 
 
 def _run_cost(  # noqa: PLR0917 - all that a run's cost follows from
-    cost: CostSpec, name: str, record: RunRecord, paid: Paid | None, rate: Rates | None, after: After | None
+    cost: CostSpec, name: str, record: RunRecord, paid: Paid | None, rate: Rates | None, after: After | None,
+    kept: tuple[float, float],
 ) -> RunCost:  # fmt: skip
     one = cost.deployments.get(name)
     if one is None:
@@ -134,7 +138,7 @@ def _run_cost(  # noqa: PLR0917 - all that a run's cost follows from
     try:
         if one.prices is None:
             return _billed(paid, cost, name, rate)
-        return _priced(record, paid, cost, name, one.prices, after)
+        return _priced(record, paid, cost, name, one.prices, after, kept)
     except ValueError as error:
         return _nothing(f"{name}: {error}")
 
@@ -152,13 +156,14 @@ def _billed(paid: Paid, cost: CostSpec, name: str, rate: Rates | None) -> RunCos
 
 
 def _priced(  # noqa: PLR0917 - as above, with a price list
-    record: RunRecord, paid: Paid, cost: CostSpec, name: str, prices: AnyPriceList, after: After | None
+    record: RunRecord, paid: Paid, cost: CostSpec, name: str, prices: AnyPriceList, after: After | None,
+    kept: tuple[float, float],
 ) -> RunCost:  # fmt: skip
     if record.window is None:
         raise ValueError("nothing was driven")
     if prices.log and paid.logged.value is None:
         raise CannotPriceError(f"{paid.logged.reason}, and the price list charges for logs")
-    found = used(record, record.window, paid, prices, cost.deployments[name], after)
+    found = used(record, record.window, paid, prices, cost.deployments[name], after, kept)
     rate = cost.in_report(1.0, prices.currency)
     drive, whole = (
         [item.at_rate(rate) for item in priced(prices, part)] for part in (found.drive, found.whole)

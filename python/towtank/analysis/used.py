@@ -62,7 +62,8 @@ class After:
 
 
 def used(  # noqa: PLR0917 - a run, its prices, and what came after it
-    record: RunRecord, window: Window, paid: Paid, prices: AnyPriceList, instance: Instance, after: After | None
+    record: RunRecord, window: Window, paid: Paid, prices: AnyPriceList, instance: Instance, after: After | None,
+    kept: tuple[float, float] = (0.0, 0.0),
 ) -> Used:  # fmt: skip
     """Put together what a price list asks for.
 
@@ -76,6 +77,8 @@ def used(  # noqa: PLR0917 - a run, its prices, and what came after it
     instance : Instance
         What the experiment file says of the deployment's instances.
     after : After, optional
+    kept : (float, float)
+        CPU cores and GiB of instances that are kept without load, where their waiting has a price.
     """
     drive_s, whole_s = window.end_us / US, max(window.end_us, window.drained_us) / US
     at_least = approximation = ""
@@ -103,6 +106,9 @@ def used(  # noqa: PLR0917 - a run, its prices, and what came after it
             seconds = None if paid.work is None else paid.work.seconds
             approximation = "" if paid.work is None else paid.work.approximation
             drive = whole = _sized(Usage(drive_s, requests=paid.sent), instance.vcpu, instance, seconds)
+            if any(kept):
+                drive = whole = _with_waiting(drive, kept)
+                approximation = approximation or _WAITING
     drive, whole = (
         replace(usage, logged_bytes=paid.logged.value, egress_bytes=paid.egress_bytes)
         for usage in (drive, whole)
@@ -186,6 +192,21 @@ class _Run:
             at = np.searchsorted(one.t_us, ready.t_us, side="right") - 1
             whole += np.where(at >= 0, one.values[np.maximum(at, 0)], 0.0) if len(one.t_us) else 0.0
         return Series(ready.t_us, whole)
+
+
+_WAITING = (
+    "kept instances waited for what is left of their time: too little where more of them worked at a time"
+)
+
+
+def _with_waiting(usage: Usage, kept: tuple[float, float]) -> Usage:
+    """What is left of the time of instances that are kept, when all work is taken off."""
+    cores, gib = kept
+    return replace(
+        usage,
+        waiting_vcpu_seconds=max(0.0, cores * usage.length_s - (usage.vcpu_seconds or 0.0)),
+        waiting_gib_seconds=max(0.0, gib * usage.length_s - (usage.gib_seconds or 0.0)),
+    )
 
 
 def _seconds(counted: Billing, *, drive_only: bool) -> float:

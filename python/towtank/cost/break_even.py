@@ -160,7 +160,7 @@ def _stairs(capacity: Measured, *, first: int, most_per_s: float) -> tuple[float
 
 def pay_per_use(
     name: str, *, vcpu_price: float, gib_price: float, request_price: float, vcpu: float, gib: float,
-    billed_s: Measured, free: FreePerMonth, per_request: float = 0.0,
+    billed_s: Measured, free: FreePerMonth, per_request: float = 0.0, waiting: Sequence[tuple[float, float]] = (),
 ) -> Line:  # fmt: skip
     """Line of instances that are paid while they work.
 
@@ -177,7 +177,10 @@ def pay_per_use(
     free : FreePerMonth
     per_request : float
         What every request costs besides, free tier or not: logs, egress.
+    waiting : sequence of (float, float)
+        Of vCPU, then of memory: how much is kept without load, and the price of a second of it while it has no work.
     """
+    sizes = (vcpu, gib)
 
     def at(seconds: float) -> Callable[[float], float]:
         def cost(per_s: float) -> float:
@@ -187,6 +190,10 @@ def pay_per_use(
                 + max(0.0, requests * seconds * gib - free.gib_seconds) * gib_price
                 + max(0.0, requests - free.requests) * request_price
                 + requests * per_request
+                + sum(
+                    max(0.0, kept * MONTH_S - requests * seconds * size) * price
+                    for (kept, price), size in zip(waiting, sizes, strict=False)
+                )
             )
 
         return cost
@@ -198,6 +205,11 @@ def pay_per_use(
             amount / (seconds * size) for amount, size in ((free.vcpu_seconds, vcpu), (free.gib_seconds, gib))
             if seconds * size > 0
         ]  # fmt: skip
+        bends += [
+            kept * MONTH_S / (seconds * size)
+            for (kept, _), size in zip(waiting, sizes, strict=False)
+            if seconds * size > 0
+        ]
     steps = sorted({bend / MONTH_S for bend in bends if bend > 0})
     return Line(name, at(billed_s.value), at(fast), at(slow), tuple(steps))
 

@@ -72,6 +72,13 @@ class FreePerMonth(Model):
     requests: Number = Field(0.0, ge=0)
 
 
+class Waiting(Model):
+    """Prices of an instance that is kept without load, while it has nothing to do."""
+
+    vcpu: TimePrice = Field(description="one vCPU of it")
+    memory: TimePrice = Field(description="one GiB of it")
+
+
 class PerRequest(_List):
     """Instances are paid while they work on requests, and requests are paid each: Cloud Run, Lambda."""
 
@@ -84,6 +91,18 @@ class PerRequest(_List):
         description="what is rounded: each request, each stretch of work, or an instance's work as a whole"
     )
     free_per_month: FreePerMonth = Field(FreePerMonth())
+    waiting: Waiting | None = Field(
+        None, description="an instance that is kept without load; left out, its waiting costs nothing"
+    )
+
+    @model_validator(mode="after")
+    def _work_costs_more(self) -> PerRequest:
+        waiting = self.waiting
+        if waiting is not None and (waiting.vcpu > self.vcpu or waiting.memory > self.memory):
+            raise ValueError(
+                "`waiting` costs more than work; allowed is as much as `vcpu` and `memory` at most"
+            )
+        return self
 
 
 class PerInstance(_List):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from towtank.cost.price_list import AnyPriceList, OwnHardware, PerInstance, PerRequest, PodRequests, Reserved
@@ -25,6 +25,8 @@ class Usage:
         Nodes × seconds, Ready or not.
     vcpu_seconds, gib_seconds : float, optional
         What pods requested (pod-requests), or what instances had (per-request: while busy; per-instance: while there).
+    waiting_vcpu_seconds, waiting_gib_seconds : float
+        Of instances that are kept without load, while they have nothing to do (per-request).
     requests : int, optional
     machine_seconds : float, optional
         Own machines × seconds.
@@ -37,6 +39,8 @@ class Usage:
     node_seconds: float | None = None
     vcpu_seconds: float | None = None
     gib_seconds: float | None = None
+    waiting_vcpu_seconds: float = 0.0
+    waiting_gib_seconds: float = 0.0
     requests: int | None = None
     machine_seconds: float | None = None
     busy_ratio: float | None = None
@@ -105,6 +109,7 @@ def priced(prices: AnyPriceList, usage: Usage) -> tuple[Item, ...]:
                 _item("busy vCPU", usage, "vcpu_seconds", prices.vcpu, "vCPU-s"),
                 _item("busy memory", usage, "gib_seconds", prices.memory, "GiB-s"),
                 _item("requests", usage, "requests", prices.request, "requests"),
+                *_waiting(prices, usage),
             ]
         case PerInstance():
             items = [
@@ -123,6 +128,14 @@ def priced(prices: AnyPriceList, usage: Usage) -> tuple[Item, ...]:
 def total(items: Iterable[Item]) -> float:
     """Sum of a bill."""
     return math.fsum(item.money for item in items)
+
+
+def _waiting(prices: PerRequest, usage: Usage) -> Iterator[Item]:
+    """Instances that are kept, where they are and cost something."""
+    waiting = prices.waiting
+    if waiting is not None and (usage.waiting_vcpu_seconds or usage.waiting_gib_seconds):
+        yield Item("waiting vCPU", usage.waiting_vcpu_seconds, waiting.vcpu, "vCPU-s")
+        yield Item("waiting memory", usage.waiting_gib_seconds, waiting.memory, "GiB-s")
 
 
 def _item(name: str, usage: Usage, quantity: str, price: float, unit: str) -> Item:

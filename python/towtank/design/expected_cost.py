@@ -35,6 +35,16 @@ class ExpectedCost:
     open: str = ""
 
 
+def kept_waiting(one: PricedDeployment | None, spec: TreatmentSpec | None) -> tuple[float, float]:
+    """CPU cores and GiB of instances that are kept without load, where their waiting has a price; else nothing."""
+    if one is None or spec is None or not isinstance(one.prices, PerRequest) or one.prices.waiting is None:
+        return 0.0, 0.0
+    if not isinstance(spec.deployment, BoundsUse):
+        return 0.0, 0.0
+    cores, size = spec.deployment.used_at_least()
+    return cores, size / 2**30
+
+
 def expected_costs(plan: Plan, takes: Forecast) -> tuple[ExpectedCost, ...]:
     """Cost of each treatment's planned runs; empty without prices.
 
@@ -61,7 +71,7 @@ def _expected(cost: CostSpec, spec: TreatmentSpec, takes: TreatmentForecast, run
     least, most, open_ = _usage(prices, one, takes)
     if least is None:
         return ExpectedCost(name, None, None, open_)
-    bounded = _bounded(prices, spec.deployment, takes)
+    bounded = _bounded(prices, spec.deployment, takes, kept_waiting(one, spec))
     charged = [what for what, price in (("logs", prices.log), ("egress", prices.egress)) if price]
     open_ = ", ".join(part for part in (open_, *charged) if part)
 
@@ -77,13 +87,13 @@ def _expected(cost: CostSpec, spec: TreatmentSpec, takes: TreatmentForecast, run
 
 
 def _bounded(
-    prices: AnyPriceList, deployment: object, takes: TreatmentForecast
+    prices: AnyPriceList, deployment: object, takes: TreatmentForecast, waiting: tuple[float, float]
 ) -> tuple[Usage, Usage] | None:
     """Least and most that instances can be used, where the deployment says how many there can be."""
     if not isinstance(prices, PerRequest | PerInstance) or not isinstance(deployment, BoundsUse):
         return None
     seconds, by_request = takes.load_s, isinstance(prices, PerRequest)
-    # Billed by request, an instance that waits costs nothing of these prices.
+    # Billed by request, an instance that waits costs less than one that works, and mostly nothing.
     least = (0.0, 0.0) if by_request else deployment.used_at_least()
     first, last = (
         Usage(seconds, vcpu_seconds=cores * seconds, gib_seconds=size / 2**30 * seconds)
@@ -93,6 +103,8 @@ def _bounded(
         return first, last
     if takes.requests.high is None:
         return None
+    cores, gib = waiting
+    first = replace(first, waiting_vcpu_seconds=cores * seconds, waiting_gib_seconds=gib * seconds)
     return (
         replace(first, requests=math.floor(takes.requests.low)),
         replace(last, requests=math.ceil(takes.requests.high)),

@@ -30,6 +30,10 @@ from towtank.telemetry.pod_life import PodLives
 
 COUNTED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 """Kinds that say how many pods they want."""
+_BLIND_ADVICE = (
+    "Let the cluster expose the metric: metrics-server for CPU and memory (shares of them need `resources.requests` of "
+    "every container), an adapter for others. Just after a start it passes by itself: settle longer."
+)
 _TOTAL = ""
 """Instance of what is said of the whole deployment."""
 
@@ -48,6 +52,7 @@ class KubernetesSource:
         self._scaled: deque[tuple[int, str, int, int]] = deque()
         self._events: list[Event] = []
         self._autoscalers: dict[str, Json] = {}
+        self._blind: dict[str, str] = {}
 
     def look_ahead_at(
         self, options: Mapping[str, Any], deployments: Sequence[Any], root: Path
@@ -64,7 +69,7 @@ class KubernetesSource:
         read_options(self.name, WatchOptions, context.options)
         self.close()
         self._context, self._view, self._events = context, cluster.view_of(context), []
-        self._autoscalers = {}
+        self._autoscalers, self._blind = {}, {}
         self._scaled.clear()
         view = self._view
         if view is None:
@@ -123,6 +128,7 @@ class KubernetesSource:
             found[_TOTAL]["replicas_desired"] = desired
         found[_TOTAL] |= _nodes(view)
         for autoscaler in view.autoscalers:
+            self._look_whether_it_sees(autoscaler, t_us)
             for name, values in _autoscaler(autoscaler):
                 found.setdefault(name, {}).update(values)
         counted = [
@@ -131,6 +137,21 @@ class KubernetesSource:
             for metric, value in values.items()
         ]
         return counted if self._nodes is None else [*counted, *self._nodes.sizes(t_us)]
+
+    def _look_whether_it_sees(self, autoscaler: Json, t_us: int) -> None:
+        """Tell once that an autoscaler cannot read its metrics, in its own words, and once that it can again."""
+        name = f"HorizontalPodAutoscaler/{autoscaler['metadata']['name']}"
+        why = _blind(autoscaler)
+        if bool(why) == bool(self._blind.get(name)):
+            return
+        self._blind[name] = why
+        if not why:
+            self._events.append(
+                Event(t_us, self.name, "autoscaler_sees", name, f"{name} reads its metrics again")
+            )
+            return
+        event = Event(t_us, self.name, "autoscaler_blind", name, f"{name} cannot scale: {why}")
+        self._events.append(cluster.advised(event, _BLIND_ADVICE))
 
     def events(self) -> Iterable[Event]:
         """What was noticed since the last call."""
@@ -212,6 +233,16 @@ def _autoscaler(thing: Json) -> Iterator[tuple[str, dict[str, float]]]:
         for one in found:
             for metric, value in _measured(one, side, prefix):
                 yield f"{name}/{metric}", value
+
+
+def _blind(autoscaler: Json) -> str:
+    """Why an autoscaler cannot compute how many it wants, as it says itself; empty where it can, or says nothing."""
+    for one in (autoscaler.get("status") or {}).get("conditions") or ():
+        # Of nothing that is scaled to zero on purpose there is nothing to see.
+        if one.get("type") == "ScalingActive" and one.get("status") == "False":
+            reason = str(one.get("reason"))
+            return "" if reason == "ScalingDisabled" else f"{reason}: {one.get('message')}"
+    return ""
 
 
 def _measured(one: Json | None, side: str, prefix: str) -> Iterator[tuple[str, dict[str, float]]]:

@@ -32,8 +32,12 @@ cost: {deployments: {run: {prices: PRICES, vcpu: 2, memory: 1GiB}}}
 @pytest.mark.parametrize(
     ("prices", "low", "high"),
     [
-        # 3 runs of 10 s and 100 requests: by request, waiting instances cost nothing; at most 5 of 2 CPU and 1 GiB
-        ("cloud-run-requests", 300 * 0.4e-6, 300 * 0.4e-6 + 30 * 5 * (2 * 0.000024 + 0.0000025)),
+        # 3 runs of 10 s and 100 requests, 2 CPU and 1 GiB: by request, at least the one that is kept waits; at most 5
+        (
+            "cloud-run-requests",
+            300 * 0.4e-6 + 30 * 3 * 0.0000025,
+            300 * 0.4e-6 + 30 * 5 * (2 * 0.000024 + 0.0000025),
+        ),
         # by instance: at least the one that is kept
         ("cloud-run-instances", 30 * (2 * 0.000018 + 0.000002), 30 * 5 * (2 * 0.000018 + 0.000002)),
     ],

@@ -61,6 +61,16 @@ def test_what_is_free_each_month_is_not_paid():
     assert line.cost(3.0) == pytest.approx(2 * MONTH_S * 1e-6)
 
 
+def test_what_is_kept_is_paid_until_work_takes_all_of_its_time():
+    """One vCPU is kept, at 1 a month while it waits; work costs 4 a month, and a request takes 0.1 s."""
+    line = pay_per_use(
+        "kept", vcpu_price=4 / MONTH_S, gib_price=0, request_price=0, vcpu=1, gib=0, billed_s=Measured(0.1),
+        free=FreePerMonth(), waiting=((1.0, 1 / MONTH_S), (0.0, 0.0)),
+    )  # fmt: skip
+    assert [line.cost(per_s) for per_s in (0, 5, 10, 20)] == pytest.approx([1.0, 2.5, 4.0, 8.0])
+    assert 10 in [pytest.approx(step) for step in line.steps]
+
+
 def test_where_a_line_meets_the_first_stair():
     # 3 a month for the nodes; a request costs 3 ÷ (50/s · month): they meet at 50/s
     found = crossings(per_use(3 / (50 * MONTH_S)), NODES, least_per_s=0.01, most_per_s=90)

@@ -15,7 +15,7 @@ from towtank.analysis.cost_findings import uncounted_findings
 from towtank.analysis.paid import read_paid
 from towtank.analysis.run_cost import run_costs
 from towtank.cost.bill import BillLine
-from towtank.cost.price_list import OwnHardware, PerInstance, PodRequests, Reserved
+from towtank.cost.price_list import OwnHardware, PerInstance, PodRequests, Reserved, Waiting
 from towtank.cost.spec import ConversionFile, CostSpec, PricedDeployment
 from towtank.store import schemas
 from towtank.store.run_record import ClockRecord, Window
@@ -393,3 +393,34 @@ def test_a_deployment_without_a_price_is_said():
     found = cost_values(folder(TEN), plan())
     assert {q.value for q in found.values()} == {None}
     assert found["cost"].reason == "app has no price: write it in `cost.deployments`"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A deployment that keeps one instance of 2 CPU and 1 GiB."""
+
+    def used_at_least(self):
+        return 2.0, float(2**30)
+
+    def used_at_most(self):
+        return 4.0, float(2**31)
+
+
+def test_instances_that_are_kept_are_paid_for_what_is_left_of_their_time():
+    """Window of 4 s: 2 s of work on 2 CPU and 1 GiB leave 4 CPU-seconds and 2 GiB-seconds of waiting."""
+    prices = USE.model_copy(update={"waiting": Waiting(vcpu="0.25/s", memory="0.5/s")})
+    one = plan(prices=prices, vcpu=2.0, memory=2**30)
+    run = folder(TEN)
+    without = cost_values(run, one_with(one, deployment=None))
+    (found,) = all_costs([run], one_with(one, deployment=Kept()))
+    assert found.values["cost"].value == pytest.approx(without["cost"].value + 4 * 0.25 + 2 * 0.5)
+    assert "too little where more of them worked at a time" in found.values["cost"].reason
+    assert [(item.name, item.quantity) for item in found.items if item.name.startswith("waiting")] == [
+        ("waiting vCPU", pytest.approx(4.0)), ("waiting memory", pytest.approx(2.0)),
+    ]  # fmt: skip
+
+
+def one_with(made, *, deployment):
+    """The plan with a deployment that says how many instances it keeps."""
+    spec = SimpleNamespace(deployment_name="app", deployment=deployment)
+    return SimpleNamespace(experiment=made.experiment, treatments=(SimpleNamespace(id="one", spec=spec),))

@@ -33,7 +33,9 @@ READ_TIMEOUT_S = 30.0
 RETRY_FOR_S = 20.0
 """An API server that is restarted is away for seconds; what may safely be asked twice is."""
 _RETRY_PAUSE_S = 0.5
-_BUSY = {429, 502, 503, 504}
+_NOT_LET_IN = {429}
+"""The server had too much to do, and did not begin (API priority and fairness)."""
+_BUSY = {*_NOT_LET_IN, 502, 503, 504}
 _NO_CREDENTIALS = (ConfigError, FileNotFoundError, PermissionError, json.JSONDecodeError, KeyError, TypeError)
 """What a program that is to give a token ends in when it fails, is not there, or prints something else."""
 _NETWORK = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, RuntimeError)
@@ -226,7 +228,7 @@ class ApiClient:
             raise
         return True
 
-    # --- what is asked once ----------------------------------------------------------------------------------
+    # --- what is done once ----------------------------------------------------------------------------------
 
     def create(self, path: str, body: Json, *, dry_run: bool = False) -> Json:
         """Create an object; one that exists already, or has a field that its kind has not, is an error.
@@ -235,11 +237,13 @@ class ApiClient:
         would change nothing.
         """
         params = {"fieldManager": "towtank", "fieldValidation": "Strict"}
-        return self._json("POST", path, params={**params, "dryRun": "All"} if dry_run else params, body=body)
+        asked = {**params, "dryRun": "All"} if dry_run else params
+        return self._again(lambda: self._json("POST", path, params=asked, body=body), unless_done=True)
 
     def replace(self, path: str, body: Json) -> Json:
         """Write an object back as it was read and changed."""
-        return self._json("PUT", path, params={"fieldManager": "towtank"}, body=body)
+        params = {"fieldManager": "towtank"}
+        return self._again(lambda: self._json("PUT", path, params=params, body=body), unless_done=True)
 
     @contextmanager
     def stream(self, path: str, params: Mapping[str, str], *, read_timeout_s: float) -> Iterator[Lines]:
@@ -376,17 +380,21 @@ class ApiClient:
             hint="is the cluster up, and reachable from here?",
         )
 
-    def _again(self, ask: Callable[[], T]) -> T:
-        """Ask until it is answered: what is asked this way does no harm when it is asked twice."""
+    def _again(self, ask: Callable[[], T], *, unless_done: bool = False) -> T:
+        """Ask until it is answered: what is asked this way does no harm when it is asked twice.
+
+        With `unless_done` it would: then it is asked again only after a 429, by which nothing was done.
+        """
+        later = _NOT_LET_IN if unless_done else _BUSY
         until = time.monotonic() + RETRY_FOR_S
         while True:
             try:
                 return ask()
             except Unreachable:
-                if time.monotonic() >= until or self._closed.is_set():
+                if unless_done or time.monotonic() >= until or self._closed.is_set():
                     raise
             except ApiError as error:
-                if error.code not in _BUSY or time.monotonic() >= until or self._closed.is_set():
+                if error.code not in later or time.monotonic() >= until or self._closed.is_set():
                     raise
             self._closed.wait(_RETRY_PAUSE_S)
 

@@ -102,6 +102,21 @@ def test_a_revision_that_takes_too_long_is_told(cloud: Cloud, tmp_path: Path) ->
     assert script.services == {}
 
 
+def test_a_service_that_never_answers_its_probe_is_told_with_what_was_seen(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    """Its revision is ready, for Google asks for a port only; our own probe asks for a path."""
+    url, script = cloud()
+    script.app = url
+    made = deploy(url, tmp_path, ready={"http": "/health", "timeout": "300ms"})
+    try:
+        with pytest.raises(ReadinessTimeout, match=r"GET /health .* status 401"):
+            ready(made)
+    finally:
+        made.remove()
+    assert script.services == {}
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [

@@ -8,12 +8,20 @@ from typing import Any
 import pytest
 
 from support import fake_knative
-from support.fake_cluster import FakeCluster, FakeServer, Refusal, meta, waiting_status
+from support.fake_cluster import (
+    KINDS,
+    FakeCluster,
+    FakeServer,
+    Refusal,
+    meta,
+    ready_status,
+    waiting_status,
+)
 from support.waiting import eventually
 from towtank.campaign.settle import settle
 from towtank.campaign.stopping import StopRequest
 from towtank.design.model import Settle
-from towtank.errors import PlatformError
+from towtank.errors import PlatformError, ReadinessTimeout
 from towtank.platforms.base import DeployContext, ScalesToZero
 from towtank.platforms.knative.config import KnativeConfig
 from towtank.platforms.knative.platform import KnativePlatform
@@ -132,6 +140,68 @@ def test_a_revision_that_failed_is_said_with_what_its_pod_wrote(cluster, deploye
     assert "model.bin" in caught.value.message
     assert "exit code 3" in caught.value.message
     assert "$PORT" in caught.value.hint
+
+
+def test_a_function_that_never_answers_its_probe_is_said_with_its_events(cluster, deployed):
+    cluster.pod_status = silent
+    cluster.logs = "listening on 9090\n"
+    deployment = deployed(ready={"tcp": True, "timeout": "2s"})
+    (pod,) = cluster.all("pods")
+    namespace = pod["metadata"]["namespace"]
+    event = meta("v1", "Event", "probe", namespace)
+    told = {"type": "Warning", "reason": "Unhealthy", "message": "Readiness probe failed: connection refused"}
+    cluster.put("events", namespace, {**event, "involvedObject": {"uid": pod["metadata"]["uid"]}, **told})
+    (thing,) = [one for one in cluster.all("services") if one["metadata"]["name"] == "fn"]
+    unknown = [{"type": "Ready", "status": "Unknown", "message": "Waiting for Revision to become ready"}]
+    cluster.change(
+        "services",
+        namespace,
+        thing["metadata"]["name"],
+        lambda one: one.update(status={"conditions": unknown}),
+    )
+    with pytest.raises(ReadinessTimeout) as caught:
+        deployment.wait_ready(cancelled=lambda: None)
+    for words in (
+        "Waiting for Revision",
+        "its readiness probe fails",
+        "connection refused",
+        "listening on 9090",
+    ):
+        assert words in caught.value.message
+    assert "is the probe's path and port right?" in caught.value.hint
+
+
+def silent(pod):
+    """It runs and is not ready."""
+    found = ready_status(pod)
+    found["conditions"][1]["status"] = "False"
+    for one in found["containerStatuses"]:
+        one["ready"] = False
+    return found
+
+
+def test_what_knatives_admission_refuses_is_said_in_its_words_and_nothing_is_left(
+    cluster, functions, context
+):
+    words = (
+        'admission webhook "validation.webhook.serving.knative.dev" denied the request: validation failed: expected '
+        "0 <= 900 <= 600: spec.template.spec.timeoutSeconds"
+    )
+    cluster.refuses["Service/fn"] = Refusal(400, "BadRequest", words)
+    wanted = functions(functions={"fn": {**FUNCTION, "timeout": "15m"}})
+    (problem, *_) = KnativePlatform().check(wanted, context.root)
+    assert "functions.fn: Service/fn was refused: " in problem
+    assert "expected 0 <= 900 <= 600: spec.template.spec.timeoutSeconds" in problem
+    with pytest.raises(PlatformError, match="expected 0 <= 900 <= 600"):
+        KnativePlatform().deploy(wanted, context)
+    left = [one for one in cluster.store.values() if context.token in str(one["metadata"].get("labels"))]
+    assert left == []
+
+
+def test_a_cluster_without_knative_says_what_to_install(functions, context, monkeypatch):
+    monkeypatch.delitem(KINDS, "serving.knative.dev/v1")
+    (problem, *_) = KnativePlatform().check(functions(), context.root)
+    assert "Knative Serving" in problem
 
 
 def test_zero_is_waited_for_until_the_last_pod_is_gone(cluster, deployed):

@@ -14,7 +14,7 @@ import pytest
 from support.fake_cluster import FakeCluster, FakeServer, Refusal, meta, waiting_status
 from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
 from towtank.platforms.base import DeployContext
-from towtank.platforms.kubernetes import creating, lease, readiness
+from towtank.platforms.kubernetes import client, creating, lease, readiness
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.lease import HOLDER
 from towtank.platforms.kubernetes.ownership import NOTE, TOKEN, Note
@@ -122,6 +122,22 @@ def test_a_failure_half_way_removes_what_was_created(
         PlatformError, match="Deployment/app does not fit into the quota of its namespace: exceeded"
     ):
         PLATFORM.deploy(make(), context)
+    assert left(cluster) == set()
+
+
+def test_a_server_that_lets_nobody_in_for_a_moment_is_waited_for(
+    cluster: FakeCluster, make: Make, context: DeployContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A 429 says that nothing was done: also what is created is asked for again."""
+    monkeypatch.setattr(client, "_RETRY_PAUSE_S", 0.01)
+    cluster.busy = 3
+    PLATFORM.deploy(make(), context).remove()
+    assert (cluster.busy, left(cluster)) == (0, set())
+    monkeypatch.setattr(client, "RETRY_FOR_S", 0.05)
+    cluster.busy = 10**6
+    with pytest.raises(PlatformError, match="Too many requests, please try again later"):
+        PLATFORM.deploy(make(), context)
+    cluster.busy = 0
     assert left(cluster) == set()
 
 

@@ -162,6 +162,43 @@ def test_what_an_autoscaler_sees_and_wants(
     assert kept == {"app": autoscaler["spec"]}, "what it goes by, for what it should have done"
 
 
+NO_METRICS = (
+    "the HPA was unable to compute the replica count: unable to get metrics for resource cpu: no metrics returned from "
+    "resource metrics API"
+)
+
+
+def test_an_autoscaler_that_cannot_read_its_metric_is_told_in_its_words(
+    source: KubernetesSource, cluster: FakeCluster, namespace: str
+) -> None:
+    def says(status: str, reason: str, message: str) -> list[Event]:
+        condition = {"type": "ScalingActive", "status": status, "reason": reason, "message": message}
+        autoscaler = meta("autoscaling/v2", "HorizontalPodAutoscaler", "app", namespace)
+        autoscaler["spec"] = {"scaleTargetRef": {"kind": "Deployment", "name": "app"}, "maxReplicas": 8}
+        autoscaler["status"] = {"conditions": [condition], "currentReplicas": len(seen)}
+        cluster.drop("horizontalpodautoscalers", namespace, "app")
+        cluster.put("horizontalpodautoscalers", namespace, autoscaler)
+        known = {"replicas_current": float(len(seen))}
+        eventually(lambda: known.items() <= values(source, "HorizontalPodAutoscaler/app").items())
+        list(source.sample(1))
+        found = [one for one in source.events() if one.kind.startswith("autoscaler_")]
+        seen.append(found)
+        return found
+
+    seen: list[list[Event]] = []
+    (blind,) = says("False", "FailedGetResourceMetric", NO_METRICS)
+    assert (blind.kind, blind.instance) == ("autoscaler_blind", "HorizontalPodAutoscaler/app")
+    assert blind.message.endswith(f"cannot scale: FailedGetResourceMetric: {NO_METRICS}")
+    assert "metrics-server" in json.loads(blind.detail)["advice"]
+    assert says("False", "FailedGetResourceMetric", NO_METRICS) == [], "said once"
+    (sees,) = says("True", "ValidMetricFound", "the HPA was able to compute the replica count")
+    assert sees.kind == "autoscaler_sees"
+    assert (
+        says("False", "ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
+        == []
+    )
+
+
 def test_an_api_server_that_is_gone_is_a_failure_not_old_numbers(
     source: KubernetesSource, server: FakeServer, deployment: KubernetesDeployment
 ) -> None:
@@ -180,8 +217,11 @@ def test_what_may_not_be_watched_is_said_and_the_rest_goes_on(
     observe: ObserveContext, cluster: FakeCluster, make: Callable[..., KubernetesConfig], root: Path
 ) -> None:
     cluster.denied = {("list", "deployments"), ("watch", "deployments")}
-    (first, _) = KubernetesSource().look_ahead_at({}, [make()], root)
-    assert "the right to list deployments.apps in the whole cluster (for `observe: [kubernetes]`)" in first
+    (problem,) = KubernetesSource().look_ahead_at({}, [make()], root)
+    assert (
+        "the right to list, watch deployments.apps in the whole cluster (for `observe: [kubernetes]`)"
+        in problem
+    )
     source = KubernetesSource()
     source.start(observe)
     (event,) = [one for one in source.events() if one.kind == "not_observable"]
