@@ -408,7 +408,7 @@ class Kept:
 
 def test_instances_that_are_kept_are_paid_for_what_is_left_of_their_time():
     """Window of 4 s: 2 s of work on 2 CPU and 1 GiB leave 4 CPU-seconds and 2 GiB-seconds of waiting."""
-    prices = USE.model_copy(update={"waiting": Waiting(vcpu="0.25/s", memory="0.5/s")})
+    prices = USE.model_copy(update={"memory": 1.0, "waiting": Waiting(vcpu="0.25/s", memory="0.5/s")})
     one = plan(prices=prices, vcpu=2.0, memory=2**30)
     run = folder(TEN)
     without = cost_values(run, one_with(one, deployment=None))
