@@ -82,7 +82,8 @@ language, for journeys: it is worked out for each request.
 - **Profiles** change sizes and places: `repetitions`, levels of existing factors (with `exclude` and `include` for
   them), existing deployments, workloads and fixtures, `prepare`, `reset`, `settle`, `observe`, `faults`,
   `generator`, `max_invalid_repeats`. Mappings are merged key by key, everything else is replaced. They cannot touch `question`,
-  `answer`, `order`, `seed`, `slo`, which deployments and workloads are compared, a journey, or a load model.
+  `answer`, `order`, `seed`, `slo`, which deployments and workloads are compared, a journey, or a load model. Plan and report say which treatments
+  of the file a profile leaves out.
 - Results may stand side by side only when nothing changed that matters. The wording of `question`,
   `max_invalid_repeats` and the name of a profile do not; everything else does, `answer` and `repetitions` too: a
   claim is fixed before its data.

@@ -20,6 +20,7 @@ CATALOGUES = PACKAGE / "report" / "language"
 SOURCES = (
     "analysis/**/*.py", "report/**/*.py", "campaign/reasons.py", "campaign/judging.py", "campaign/evidence.py",
     "variables.py", "cost/rules.py", "cost/break_even.py", "store/expressions.py",
+    "design/dropped.py",
 )  # fmt: skip
 LEFT_OUT = (
     "report/interchange", "report/language", "report/html", "report/paper/latex", "report/paper/escape",

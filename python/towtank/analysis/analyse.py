@@ -28,6 +28,7 @@ from towtank.analysis import (
     observed,
     pods,
     predicted_scaling,
+    request_phases,
     scaling,
     shifts,
     slo,
@@ -78,7 +79,7 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
     ----------
     results : Results
         Only plan, run records, count tables, totals and samples are read; requests are scanned only in runs that have
-        spans, which are joined to them, or may have cold starts.
+        spans, which are joined to them, or may have cold starts, and where `answer.phases` asks for times of theirs.
     derived : DerivedRuns, optional
         Where what is derived of single runs is kept (`kept_runs`): runs that have not changed are not read again.
 
@@ -172,6 +173,8 @@ def analyse(results: Results, *, derived: DerivedRuns | None = None) -> Experime
         generators=generators.generators_of(gathered.counted),
         cold_spreads=cold_starts.spreads(gathered.cold),
         cold_phases=cold_starts.anatomy(gathered.cold),
+        phase_spreads=request_phases.spreads(gathered.phases, (one.id for one in plan.treatments)),
+        phase_curves=request_phases.curves(gathered.phases, (one.id for one in plan.treatments)),
         predictions=predicted_scaling.table(gathered.predicted),
         who_answered=who_answered.table(gathered.answers),
         predicted_scaling=predicted_scaling.series(gathered.predicted),

@@ -12,6 +12,7 @@ from towtank.analysis.contrasts import is_blocked
 from towtank.analysis.data_states import DataState, data_state
 from towtank.analysis.deployments import emulations, is_local, was_there_already
 from towtank.analysis.model import Condition, RunSummary, TreatmentSummary
+from towtank.design.dropped import NOT_RUN
 from towtank.design.foreign import ForeignWorkload, is_imported
 from towtank.design.model import TreatmentSpec
 from towtank.design.plan import Plan, Treatment
@@ -54,6 +55,7 @@ def conditions(
         *_proxy(specs),
         *_machines(counted),
         _order(plan),
+        *_profile(plan),
         *_collapses(treatments),
         *_left_out(runs),
     )
@@ -105,6 +107,13 @@ def _lifetime(treatment: Treatment, deployments: Mapping[str, int]) -> _Said:
         f"{_DEPLOYED[spec.deploy]}{times}",
         _ONLY_THIS if once else "",
     )
+
+
+def _profile(plan: Plan) -> Iterator[Condition]:
+    """What the profile left out of the file, in the plan's words."""
+    for note in plan.notes:
+        if note.startswith(NOT_RUN):
+            yield Condition("profile", note, "nothing is said of what was left out")
 
 
 def _fixtures(treatments: Sequence[Treatment]) -> Iterator[Condition]:

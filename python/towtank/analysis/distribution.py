@@ -156,6 +156,13 @@ class Distribution:
             return None
         return float(np.dot(self.values.astype(float), self.counts)) / self.successes * MICROSECOND_S
 
+    def deviation(self) -> float | None:
+        """Standard deviation of the successes as a sample (n − 1), seconds; None of fewer than two."""
+        if self.successes < 2:
+            return None
+        apart = self.values - float(np.average(self.values, weights=self.counts))
+        return math.sqrt(float(np.dot(apart**2, self.counts)) / (self.successes - 1)) * MICROSECOND_S
+
 
 def _whole(numbers: npt.ArrayLike) -> npt.NDArray[np.int32] | IntArray:
     """One-dimensional whole numbers; int32 stays as it is, to save memory."""

@@ -71,6 +71,8 @@ class Gathered:
     cold: dict[str, list[ColdStarts]] = field(default_factory=lambda: defaultdict(list))
     predicted: list[RunPredictions] = field(default_factory=list)
     answers: list[RunAnswers] = field(default_factory=list)
+    phases: dict[tuple[str, str], Pool] = field(default_factory=lambda: defaultdict(Pool))
+    """Treatment and phase of requests → times of that phase."""
 
 
 def gather(results: Results, plan: Plan, derived: DerivedRuns | None = None) -> Gathered:
@@ -167,3 +169,5 @@ def _take(gathered: Gathered, record: RunRecord, summary: RunSummary, run: Count
         gathered.predicted.append(run.predicted)
     if run.answers is not None:
         gathered.answers.append(run.answers)
+    for phase, times in run.phases.items():
+        gathered.phases[treatment, phase].add(times)

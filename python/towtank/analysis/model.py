@@ -306,6 +306,10 @@ class ExperimentAnalysis:
     """Time to first byte of cold requests, pooled over runs (`cold_starts.spreads`)."""
     cold_phases: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Phases of cold requests, means over requests (`cold_starts.anatomy`)."""
+    phase_spreads: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Phases of warm requests that `answer.phases` names, pooled over runs (`request_phases.spreads`)."""
+    phase_curves: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Their distributions as lines (`request_phases.curves`)."""
     who_answered: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Who made the answers that refused requests (`who_answered.COLUMNS`)."""
     predictions: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -18,6 +18,7 @@ from towtank.analysis import (
     observed,
     pods,
     predicted_scaling,
+    request_phases,
     resources,
     scaling,
     shifts,
@@ -76,6 +77,8 @@ class Asked:
         What its deployment had settled at before the load.
     tells_cold : bool
         Its answers tell cold starts.
+    phases : tuple of str
+        Of requests, that are described by themselves.
     """
 
     wanted: tuple[str, ...]
@@ -88,6 +91,7 @@ class Asked:
     priced: PricedDeployment | None
     settled: Settled = None
     tells_cold: bool = False
+    phases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +116,7 @@ class CountedFacts:
     cold: ColdStarts | None
     predicted: RunPredictions | None
     answers: RunAnswers | None
+    phases: Mapping[str, Distribution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +159,7 @@ def asked_of(plan: Plan) -> dict[str, Asked]:
             cost.deployments.get(treatment.spec.deployment_name) if cost is not None else None,
             treatment.spec.settle.until.replicas,
             any(one.cold is not None for one in treatment.spec.driven.values()),
+            plan.experiment.answer.phases if plan.experiment.answer else (),
         )
         for treatment in plan.treatments
     }
@@ -215,6 +221,7 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
         answers=None
         if samples is None
         else who_answered.of_run(record.treatment_id, samples, run.events, run.totals),
+        phases=request_phases.of_run(folder, asked.phases),
     )
 
 

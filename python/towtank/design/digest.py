@@ -1,8 +1,8 @@
 """What makes stored results incomparable: one digest, and the difference in words.
 
 Left out is what changes neither a request nor a claim: the wording of the question, the name of the profile, overrides
-(their effect is in the values), how often an invalid run may be repeated, `timeout_as`, notes, and the text of the
-files. The answer and the number of repetitions are in: a claim is fixed before its data, else it is none.
+(their effect is in the values), how often an invalid run may be repeated, `timeout_as`, `phases`, notes, and the text
+of the files. The answer and the number of repetitions are in: a claim is fixed before its data, else it is none.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def _compared(
     frame = data(experiment, _NOT_COMPARED)
     if frame.get("answer"):
         frame["answer"].pop("timeout_as", None)  # how a table is printed
+        frame["answer"].pop("phases", None)  # what is described besides
     return {
         **frame,
         "treatments": {t.id: {"levels": t.levels, **data(t.spec)} for t in treatments},

@@ -13,6 +13,7 @@ from towtank.design.design_checks import check_design, check_sources, check_stea
 from towtank.design.designed import Outline, OutlineSpec
 from towtank.design.digest import digest
 from towtank.design.document import read_document
+from towtank.design.dropped import not_run
 from towtank.design.factors import Factor, combinations, read_factors, treatment_ids
 from towtank.design.frame import check_keys, choose_parts, parts_of, read_frame
 from towtank.design.include import Library
@@ -104,6 +105,7 @@ def _draft(path: Path, profile: str | None, overrides: dict[str, str], problems:
     library = Library(path.parent, os.fspath(path.parent), problems)
     root = check_keys(root, problems)
     check_profiles(root, problems)
+    whole = root
     if profile is not None:
         root = with_profile(root, profile, problems)
     if overrides:
@@ -124,7 +126,8 @@ def _draft(path: Path, profile: str | None, overrides: dict[str, str], problems:
     blocks = range(1, least_blocks(spec) + 1)
     runs = ordered_runs(made.treatments, order=spec.order, seed=spec.seed, blocks=blocks)
     files = {FILE_NAME: text, **library.files}
-    remarks = notes(root, spec, made.treatments)
+    left_out = not_run(whole, [one.levels for one in made.treatments]) if profile is not None else ""
+    remarks = (*([left_out] if left_out else []), *notes(root, spec, made.treatments))
     plan = Plan(spec, made.treatments, runs, digest(spec, made.treatments), files, remarks)
     return Draft(plan, problems, made.drivable, expressions)
 

@@ -118,6 +118,11 @@ class Answer(Model):
         le=599,
         description="status code under which the report's table of status codes counts timeouts, such as 408",
     )
+    phases: tuple[Literal["ttfb", "dns", "connect", "tls"], ...] = Field(
+        (),
+        description="parts of a request whose times get a table and a curve of their own, over warm answers: `ttfb` "
+        "(started → first byte), and of new connections `dns`, `connect`, `tls`",
+    )
 
 
 class Adaptive(Model):

@@ -203,6 +203,8 @@ def _evidence(analysis: ExperimentAnalysis, names: Names, figures: Figures) -> S
         tables.logs(analysis, names),
         figures.percentiles,
         figures.ecdf,
+        *figures.request_phases,
+        *tables.request_phases(analysis, names),
         figures.violins,
         *figures.heat,
         figures.intervals,

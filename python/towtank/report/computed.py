@@ -72,6 +72,10 @@ COMPUTED = {
     "percentiles": "Exact percentiles of all requests of the runs that count, pooled; failures rank above all "
     "successes.",
     "ecdf": "Empirical distribution of all requests due in the runs that count, pooled; failures never arrive.",
+    "request-phase": "Order statistics (type 7) and standard deviation of the time of one phase over the warm answers "
+    "of the runs that count, pooled.",
+    "request-phase-figure": "Empirical distribution of the time of one phase over the warm answers of the runs that "
+    "count, pooled.",
     "timeseries": _BANDS,
     "observed": _BANDS,
     "each": "Samples of single pods and nodes in the first run that counts, averaged in each time bin.",
@@ -89,8 +93,8 @@ COMPUTED = {
 }
 """Id, without the number of a part, → sentence."""
 
-_NUMBER = re.compile(r"-\d+$|(?<=^pareto)-.*$")
-"""What ids of several figures of a kind end in."""
+_NUMBER = re.compile(r"-\d+$|(?<=^pareto)-.*$|(?<=^request-phase)-[a-z]+(?=-figure$|$)")
+"""What ids of several figures of a kind have of their own."""
 
 
 def computed(block: Table | Figure) -> str:

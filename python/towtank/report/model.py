@@ -150,6 +150,7 @@ class Figures:
     intervals: Figure | None = None
     percentiles: Figure | None = None
     ecdf: Figure | None = None
+    request_phases: tuple[Figure, ...] = ()
     timeseries: tuple[Figure, ...] = ()
     observed: tuple[Figure, ...] = ()
     pod_starts: Figure | None = None

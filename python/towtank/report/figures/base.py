@@ -247,10 +247,15 @@ def latency_title(analysis: ExperimentAnalysis) -> str:
 
 
 def latency_axis(analysis: ExperimentAnalysis, layout: Layout, low: float, high: float) -> alt.Axis:
-    """Return a logarithmic axis of latency across a figure; with every other tick where there is little room."""
+    """Return a logarithmic axis of latency across a figure."""
+    return time_axis(latency_title(analysis), layout, low, high)
+
+
+def time_axis(title: str, layout: Layout, low: float, high: float) -> alt.Axis:
+    """Return a logarithmic axis of seconds; with every other tick where there is little room."""
     ticks = log_ticks(low, high)
     few = ticks[::2] if layout.narrow and len(ticks) > 7 else ticks
-    return duration_axis(latency_title(analysis), values=few)
+    return duration_axis(title, values=few)
 
 
 def is_power_of_ten(tick: float) -> bool:

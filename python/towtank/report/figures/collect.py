@@ -12,7 +12,7 @@ from towtank.report.figures.break_even import break_even
 from towtank.report.figures.cold_starts import cold_starts
 from towtank.report.figures.counts import instances, outcomes
 from towtank.report.figures.each import each
-from towtank.report.figures.ecdf import ecdf
+from towtank.report.figures.ecdf import ecdf, request_phases
 from towtank.report.figures.forest import forest
 from towtank.report.figures.heat import heat
 from towtank.report.figures.hops import hops
@@ -53,6 +53,7 @@ def collect(
             intervals=intervals(analysis, names, primary),
             percentiles=percentiles(analysis, names, timeout_s),
             ecdf=ecdf(analysis, names),
+            request_phases=tuple(request_phases(analysis, names)),
             timeseries=tuple(timeseries(analysis, names)),
             observed=tuple(observed(analysis, names)),
             each=tuple(each(analysis, names)),

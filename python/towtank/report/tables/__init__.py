@@ -14,6 +14,7 @@ from towtank.report.tables.logs import logs
 from towtank.report.tables.normality import normality
 from towtank.report.tables.predicted_scaling import predicted_scaling
 from towtank.report.tables.published import latencies, spreads, statuses, volumes
+from towtank.report.tables.request_phases import request_phases
 from towtank.report.tables.runs import runs
 from towtank.report.tables.treatments import faults, instances, latency, outcomes, steps, treatments
 from towtank.report.tables.who_answered import who_answered
@@ -41,6 +42,7 @@ __all__ = [
     "pod_starts",
     "pods",
     "predicted_scaling",
+    "request_phases",
     "runs",
     "scaling_laws",
     "service_levels",

@@ -35,7 +35,7 @@ def cold_starts(analysis: ExperimentAnalysis, names: Names) -> Table | None:
             row_head(names, str(row["treatment_id"])),
             Cell(str(row["kind"])),
             Cell(count(int(row["n"])), sort=float(row["n"])),
-            *(_seconds(float(row[name])) for name in STATISTICS),
+            *(seconds(float(row[name])) for name in STATISTICS),
         )
         for row in analysis.cold_spreads.to_dict(orient="records")
     )
@@ -64,7 +64,7 @@ def cold_phases(analysis: ExperimentAnalysis, names: Names) -> Table | None:
             row_head(names, str(row["treatment_id"])),
             Cell(str(row["kind"])),
             Cell(count(int(row["n"])), sort=float(row["n"])),
-            _seconds(float(row["mean_s"]), share(float(row["mean_s"]) / all_s) if all_s else ""),
+            seconds(float(row["mean_s"]), share(float(row["mean_s"]) / all_s) if all_s else ""),
             _within(float(row["within_s"])),
         )
         for row, all_s in zip(found.to_dict(orient="records"), whole, strict=True)
@@ -88,7 +88,8 @@ def cold_phases(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     return Table("cold-phases", "Cold starts: where the time went", tuple(columns), rows, remark, folded=True)
 
 
-def _seconds(value: float, detail: str = "") -> Cell:
+def seconds(value: float, detail: str = "") -> Cell:
+    """Show a time; nan is the deviation of a single request."""
     if math.isnan(value):
         return nothing("one request: no deviation")
     return Cell(format_duration(value), detail=detail, sort=value)
