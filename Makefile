@@ -101,7 +101,7 @@ test-kill: setup ## kill -9 of everything at random moments, disk full, starved 
 	timeout 300 $(PYTEST) tests/kill -m "kill and alone"
 
 test-slow: setup ingress peers ## what is too slow for `make test` (≤ 20 min)
-	tools/system-packages.sh test functions java
+	tools/system-packages.sh test functions java iot
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	PYTHON=$(CURDIR)/$(PY) apps/functions/build.sh
 	timeout 900 $(PYTEST) $(BESIDE) tests apps -m "slow and not alone and not kill and not statistical"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian packages that tests (chromium, pdflatex, nginx, nghttpd, prometheus, netdata, sshd), functions (Go, Node.js, Java), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
+# Debian packages that tests (chromium, pdflatex, nginx, nghttpd, prometheus, netdata, sshd), functions (Go, Node.js, Java), apps/iot (MariaDB), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
 # Debian it installs what is missing; elsewhere it says what is missing and what is left out because of it. Never fails: the tests
 # report what they skip.
 set -euo pipefail
@@ -8,8 +8,8 @@ declare -A PACKAGE=([chromium]=chromium [pdflatex]=texlive-latex-recommended [ng
   [prometheus]=prometheus [netdata]=netdata-core [sshd]=openssh-server [ssh]=openssh-client
   [containerd]=containerd [runc]=runc [etcd]=etcd-server [docker-registry]=docker-registry [iptables]=iptables
   [go]=golang-go [node]=nodejs [npm]=npm [mvn]=maven [javac]=default-jdk-headless
-  [buildah]=buildah [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl [cmake]=cmake [haproxy]=haproxy)
-declare -A FOR=([chromium]="the report's browser tests" [pdflatex]="the test that compiles a paper's tables and figures" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [buildah]="the test of engine/Dockerfile.prebuilt" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers" [cmake]="the ingress of local deployments that scale" [haproxy]="make bench-peers")
+  [buildah]=buildah [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl [cmake]=cmake [haproxy]=haproxy [mariadbd]=mariadb-server)
+declare -A FOR=([chromium]="the report's browser tests" [pdflatex]="the test that compiles a paper's tables and figures" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [buildah]="the test of engine/Dockerfile.prebuilt" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers" [cmake]="the ingress of local deployments that scale" [haproxy]="make bench-peers" [mariadbd]="the tests of apps/iot on real servers")
 
 wanted=()
 for group in "${@:-test}"; do
@@ -23,13 +23,14 @@ for group in "${@:-test}"; do
     java)
       wanted+=(javac mvn)
       for program in javac mvn; do FOR[$program]="functions of apps/functions in Java and their tests"; done ;;
+    iot) wanted+=(mariadbd) ;;
     ingress) wanted+=(cmake) ;;
     bench) wanted+=(nginx haproxy wrk hey h2load cmake) ;;
     testbed)
       testbed=(containerd runc etcd docker-registry iptables /usr/lib/cni/ptp ip openssl)
       wanted+=("${testbed[@]}")
       for program in "${testbed[@]}"; do FOR[$program]="the Kubernetes testbed"; done ;;
-    *) echo "usage: tools/system-packages.sh [test] [functions] [java] [images] [ingress] [bench] [testbed]" >&2; exit 2 ;;
+    *) echo "usage: tools/system-packages.sh [test] [functions] [java] [iot] [images] [ingress] [bench] [testbed]" >&2; exit 2 ;;
   esac
 done
 

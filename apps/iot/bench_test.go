@@ -2,13 +2,19 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"towtank/apps/iot/api"
 	"towtank/apps/iot/seed"
@@ -45,11 +51,34 @@ func newBench(t *testing.T) (*bench, []map[string]string) {
 
 func newPlatform(t *testing.T, folder string) *api.Platform {
 	t.Helper()
-	s := settings{data: folder, secret: secret, passwordCost: 4, tokenLifetime: time.Hour}
-	platform, shut, err := s.open(t.Context())
+	platform, shut, err := settingsIn(t, folder).open(t.Context())
 	must(t, err)
 	t.Cleanup(shut)
 	return platform
+}
+
+// settingsIn are those of a platform of its own in a folder; or on servers, under a name that follows from the folder's, where TEST_IOT_…
+// name some: what holds of the embedded stores must hold there.
+func settingsIn(t *testing.T, folder string) settings {
+	t.Helper()
+	hashed := sha256.Sum256([]byte(folder))
+	name := "t" + hex.EncodeToString(hashed[:6])
+	s := settings{
+		data: folder, kafka: os.Getenv("TEST_IOT_KAFKA"), search: os.Getenv("TEST_IOT_SEARCH"), prefix: name + "-", replicas: 1,
+		secret: secret, passwordCost: 4, tokenLifetime: time.Hour,
+	}
+	if server := os.Getenv("TEST_IOT_MARIADB"); server != "" {
+		config, err := mysql.ParseDSN(server)
+		must(t, err)
+		admin, err := sql.Open("mysql", server)
+		must(t, err)
+		defer admin.Close()
+		_, err = admin.ExecContext(t.Context(), "CREATE DATABASE IF NOT EXISTS "+name)
+		must(t, err)
+		config.DBName = name
+		s.mariadb = config.FormatDSN()
+	}
+	return s
 }
 
 func served(t *testing.T, handler http.Handler) string {

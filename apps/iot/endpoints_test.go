@@ -181,7 +181,7 @@ func TestBadBodiesAreRefusedAndNothingIsKept(t *testing.T) {
 	if listed := b.want(200, "GET", devices, row["user_token"], nil)["list"].([]any); len(listed) != 1 {
 		t.Errorf("devices are %v", listed)
 	}
-	if kept := topicOf(t, b.platform, row["sensor_id"]); len(kept) != 3 {
+	if kept := topicOf(t, b.platform, row["sensor_id"], 3); len(kept) != 3 {
 		t.Errorf("%d records are kept, not the 3 of before", len(kept))
 	}
 }

@@ -37,6 +37,7 @@ type Connectors interface {
 // and nothing is there twice.
 type Worker struct {
 	connectors Connectors
+	log        records.Log
 	reader     records.Reader
 	index      records.Index
 	batches    map[int64]chan []records.Entry
@@ -47,7 +48,7 @@ type Worker struct {
 // NewWorker returns a worker that does nothing yet.
 func NewWorker(connectors Connectors, log records.Log, index records.Index) *Worker {
 	return &Worker{
-		connectors: connectors, reader: log.Reader(), index: index,
+		connectors: connectors, log: log, index: index,
 		batches: map[int64]chan []records.Entry{}, writing: make(chan struct{}, writers),
 	}
 }
@@ -55,6 +56,15 @@ func NewWorker(connectors Connectors, log records.Log, index records.Index) *Wor
 // Run works until its context ends. A store that is away is asked again and again.
 func (w *Worker) Run(ctx context.Context) {
 	defer w.working.Wait() // whoever waits for a worker may close the stores after it
+	for w.reader == nil {
+		reader, err := w.log.Reader()
+		if err == nil {
+			w.reader = reader
+			defer reader.Close()
+		} else if again(ctx, "the log cannot be read", err); ctx.Err() != nil {
+			return
+		}
+	}
 	var looked time.Time
 	for ctx.Err() == nil {
 		if time.Since(looked) >= lookEvery {

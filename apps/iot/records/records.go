@@ -27,7 +27,7 @@ type Log interface {
 	AddTopic(ctx context.Context, sensorID int64) error // again is no error
 	Topics(ctx context.Context) ([]int64, error)
 	Append(ctx context.Context, records []Record) error // when it returns nil all are kept; ErrNoTopic
-	Reader() Reader
+	Reader() (Reader, error)
 	Close() error
 }
 
@@ -35,6 +35,7 @@ type Log interface {
 type Reader interface {
 	Follow(sensorID, after int64)
 	Poll(ctx context.Context) ([]Entry, error) // what is new; waits a little when nothing is
+	Close()
 }
 
 // Index answers queries. Indices are named by the sensor's id.

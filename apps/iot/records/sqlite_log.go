@@ -117,7 +117,9 @@ func (l *SQLiteLog) Append(ctx context.Context, records []Record) error {
 }
 
 // Reader implements Log.
-func (l *SQLiteLog) Reader() Reader { return &sqliteReader{log: l, followed: map[int64]int64{}} }
+func (l *SQLiteLog) Reader() (Reader, error) {
+	return &sqliteReader{log: l, followed: map[int64]int64{}}, nil
+}
 
 // Close implements Log.
 func (l *SQLiteLog) Close() error { return errors.Join(l.read.Close(), l.write.Close()) }
@@ -173,6 +175,8 @@ func (r *sqliteReader) Poll(ctx context.Context) ([]Entry, error) {
 	}
 	return wanted, nil
 }
+
+func (r *sqliteReader) Close() {}
 
 func (r *sqliteReader) entries(ctx context.Context, query string, values ...any) ([]Entry, error) {
 	rows, err := r.log.read.QueryContext(ctx, query, values...)

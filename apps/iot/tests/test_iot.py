@@ -151,6 +151,29 @@ def test_a_process_that_is_ended_ends(platform):
         ),
         (("core",), {"IOT_DATA": "/dev/null/x"}, "/dev/null/x"),
         (("core",), {"PORT": "99999"}, "99999"),
+        (
+            ("core",),
+            {"IOT_MARIADB": "here"},
+            "IOT_MARIADB must be like user:password@tcp(host:3306)/database",
+        ),
+        (("core",), {"IOT_MARIADB": "iot@tcp(127.0.0.1:1)/iot"}, "MariaDB at 127.0.0.1:1"),
+        (("core",), {"IOT_KAFKA": "127.0.0.1:1"}, "Kafka at 127.0.0.1:1 does not answer"),
+        (
+            ("core",),
+            {"IOT_KAFKA_REPLICAS": "0"},
+            'IOT_KAFKA_REPLICAS must be a whole number from 1 to 16, not "0"',
+        ),
+        (
+            ("core",),
+            {"IOT_SEARCH": "here"},
+            'IOT_SEARCH must be an address such as http://search:9200, not "here"',
+        ),
+        (("core",), {"IOT_SEARCH": "http://127.0.0.1:1"}, "the search server"),
+        (
+            ("core",),
+            {"IOT_PREFIX": "Mine"},
+            'IOT_PREFIX must be lower-case letters, digits and -, such as sensor-, not "Mine"',
+        ),
         (("seed", "--users=0"), {}, "--users must be 1 or more, not 0"),
     ],
 )
