@@ -24,8 +24,11 @@ const usage = `usage: iot COMMAND
   connect                  carries records from topics into indices; one for a platform
   function ENDPOINT        one endpoint as a function over HTTP (Knative, Cloud Run)
   action ENDPOINT|authenticate   one endpoint, or who the caller is, as an action of OpenWhisk
+  sequence ADDRESS ADDRESS…  in place of OpenWhisk's controller: a web request through actions at addresses such as http://127.0.0.1:9001
   seed [--users N …]       fills an empty platform and writes a feed for loads; seed --help
 Environment: PORT, IOT_DATA, IOT_SECRET, IOT_PASSWORD_COST, IOT_TOKEN_LIFETIME, OTEL_…; README.md says what each is.`
+
+const flushWithin = 5 * time.Second
 
 func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
@@ -55,6 +58,9 @@ func command(ctx context.Context, arguments []string) error {
 	if len(arguments) > 0 && arguments[0] == "seed" {
 		return seedCommand(ctx, arguments[1:])
 	}
+	if len(arguments) > 0 && arguments[0] == "sequence" {
+		return sequence(ctx, arguments[1:])
+	}
 	if len(arguments) == 0 {
 		return fmt.Errorf("a command is needed\n%s", usage)
 	}
@@ -73,23 +79,46 @@ func command(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	flush, err := serve.Trace(ctx, service)
+	flush, err := traced(ctx, service)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := flush(ending); err != nil {
-			slog.Warn("the last spans could not be exported", "error", err)
-		}
-	}()
+	defer flush()
 	platform, shut, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer shut()
 	return chosen.run(ctx, platform, argument)
+}
+
+// traced begins to export spans; the function that is returned exports the last ones.
+func traced(ctx context.Context, service string) (func(), error) {
+	flush, err := serve.Trace(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		ending, cancel := context.WithTimeout(context.Background(), flushWithin)
+		defer cancel()
+		if err := flush(ending); err != nil {
+			slog.Warn("the last spans could not be exported", "error", err)
+		}
+	}, nil
+}
+
+// sequence needs no store: what it carries, actions do.
+func sequence(ctx context.Context, addresses []string) error {
+	handler, err := openwhisk.NewSequence(addresses)
+	if err != nil {
+		return err
+	}
+	flush, err := traced(ctx, "sequence")
+	if err != nil {
+		return err
+	}
+	defer flush()
+	return serve.Listen(ctx, "sequence", handler)
 }
 
 func core(ctx context.Context, p *api.Platform, _ string) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -135,5 +136,64 @@ func TestAnActionsInterface(t *testing.T) {
 	must(t, b.platform.Entities.Close())
 	if status, _ := c.web("users-get", "GET", "/api/users/", rows[0]["user_token"], "", nil); status != 503 {
 		t.Errorf("without a database: %d", status)
+	}
+}
+
+func TestASequenceAnswersAsAControllerDoes(t *testing.T) {
+	b, rows := newBench(t)
+	c := newController(t, b.platform, "devices-add")
+	handler, err := openwhisk.NewSequence([]string{c.actions[openwhisk.Authenticate], c.actions["devices-add"] + "/"})
+	must(t, err)
+	url := served(t, handler)
+	path := "/api/users/" + rows[0]["user_id"] + "/devices"
+	for _, given := range []struct {
+		status            int
+		path, token, body string
+	}{
+		{201, path, rows[0]["user_token"], `{"name":"x"}`},
+		{400, path, rows[0]["user_token"], `{"name":`},
+		{401, path, "x.y.z", `{"name":"x"}`},
+		{401, path, "", `{"name":"x"}`},
+		{403, path, rows[1]["user_token"], `{"name":"x"}`},
+		{404, "/api/others", rows[0]["user_token"], `{"name":"x"}`},
+		{413, path, rows[0]["user_token"], strings.Repeat(" ", api.MaxBodyBytes+1)},
+	} {
+		status, told := ask(t, url, "POST", given.path, given.token, given.body)
+		if status != given.status || (status == 201) != (told["error"] == nil) {
+			t.Errorf("%s: %d %v, not %d", given.path, status, told, given.status)
+		}
+	}
+	if status, _ := ask(t, url, "GET", "/health/readiness", "", nil); status != 200 {
+		t.Errorf("readiness: %d", status)
+	}
+}
+
+func TestASequenceSaysWhichPartDidNotAnswer(t *testing.T) {
+	const limited = `{"error":"Too many requests in the last minute (count: 61, allowed: 60)."}`
+	tooMany := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.Write([]byte(limited))
+	}))
+	noAnswer := served(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"some":"thing"}`)) }))
+	for _, given := range []struct {
+		status    int
+		said      string
+		addresses []string
+	}{
+		{429, "Too many requests", []string{noAnswer, tooMany}},
+		{502, "an action did not answer", []string{noAnswer, "http://127.0.0.1:1"}},
+		{502, "no status", []string{noAnswer, noAnswer}},
+	} {
+		handler, err := openwhisk.NewSequence(given.addresses)
+		must(t, err)
+		status, told := ask(t, served(t, handler), "GET", "/", "", nil)
+		if said, _ := told["error"].(string); status != given.status || !strings.Contains(said, given.said) {
+			t.Errorf("%d %v, not %d %s", status, told, given.status, given.said)
+		}
+	}
+	for _, addresses := range [][]string{nil, {noAnswer}, {noAnswer, "here"}} {
+		if _, err := openwhisk.NewSequence(addresses); err == nil {
+			t.Errorf("%v was taken", addresses)
+		}
 	}
 }

@@ -69,7 +69,7 @@ class Platform:
     def serving(self, *arguments: str) -> Iterator[Served]:
         """Start one process, wait until it is ready; end it."""
         port = free_port()
-        said = (self.folder / f"{'-'.join(arguments)}.log").open("w+b")
+        said = self._log(*arguments).open("w+b")
         process = subprocess.Popen(
             [PROGRAM, *arguments], cwd=self.folder, start_new_session=True, stdout=said, stderr=subprocess.STDOUT,
             env={**self.environment, "PORT": str(port)},
@@ -87,7 +87,10 @@ class Platform:
 
     def log(self, *arguments: str) -> str:
         """What a process has said so far."""
-        return (self.folder / f"{'-'.join(arguments)}.log").read_text("utf-8")
+        return self._log(*arguments).read_text("utf-8")
+
+    def _log(self, *arguments: str) -> Path:
+        return self.folder / f"{'-'.join(arguments[:2]).replace('/', '-')}.log"
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -125,6 +125,10 @@ def test_functions_and_actions_answer_alike(platform):
             given = answer.json
         assert given["statusCode"] == 200
         assert json.loads(base64.b64decode(given["body"])) == plain.json
+        addresses = [f"http://127.0.0.1:{each.port}" for each in (authenticate, action)]
+        with platform.serving("sequence", *addresses) as sequence:
+            carried = sequence.ask(devices, headers=bearer(row["user_token"]))
+            assert (carried.status, carried.json) == (200, plain.json)
         eventually(lambda: "XXX_THE_END_OF_A_WHISK_ACTIVATION_XXX" in platform.log("action", "devices-get"))
 
 
@@ -157,6 +161,8 @@ def test_a_process_that_is_ended_ends(platform):
             "IOT_MARIADB must be like user:password@tcp(host:3306)/database",
         ),
         (("core",), {"IOT_MARIADB": "iot@tcp(127.0.0.1:1)/iot"}, "MariaDB at 127.0.0.1:1"),
+        (("sequence", "http://127.0.0.1:1"), {}, "a sequence has two actions or more, not 1"),
+        (("sequence", "http://127.0.0.1:1", "there"), {}, 'like http://127.0.0.1:9001, not "there"'),
         (("core",), {"IOT_KAFKA": "127.0.0.1:1"}, "Kafka at 127.0.0.1:1 does not answer"),
         (
             ("core",),
