@@ -100,7 +100,7 @@ def _need_registry(folders: Folders) -> None:
 def _pushed(what: Path, tag: str, folders: Folders) -> str:
     _need_registry(folders)
     if what.is_file():
-        recipe = closure.load_engine(what, tag)
+        recipe = closure.program(what.name, what, tag)
     else:
         recipe = closure.python_application(f"{what.name}:{tag}", what, ("-m",))
     images.push(images.pack(recipe, folders.images), components.REGISTRY_ADDRESS)
@@ -163,10 +163,10 @@ def _parser() -> argparse.ArgumentParser:
     function.add_argument("--archives", type=Path, metavar="FOLDER", help="write archives for other clusters")
     push = commands.add_parser(
         "push",
-        help="pack a Python package with this interpreter (its arguments are those of `python -m`), or the load "
-        "engine, and push it",
+        help="pack a Python package with this interpreter (its arguments are those of `python -m`), or a program such "
+        "as the load engine, and push it",
     )
-    push.add_argument("what", type=Path, help="apps/catalogue/catalogue, target/release/towtank-engine")
+    push.add_argument("what", type=Path, help="apps/catalogue/catalogue, apps/boutique/build/boutique …")
     push.add_argument("--tag", default="1", help="default 1")
     return parser
 

@@ -54,10 +54,22 @@ def libraries(program: Path, beside: tuple[Path, ...] = ()) -> dict[str, Path]:
 
 
 def load_engine(engine: Path, version: str) -> Recipe:
-    """Return an image of the load engine: a static one alone, another with the libraries that it loads.
+    """Return an image of the load engine, whatever its file is called; as `program` does."""
+    return program("towtank-engine", engine, version)
 
-    This machine's root certificates go with it, as a scratch image has none: without them, load over TLS needs a
-    `ca_file` of its own.
+
+def program(name: str, file: Path, version: str) -> Recipe:
+    """Return an image of one program: a static one alone, another with the libraries that it loads.
+
+    This machine's root certificates go with it, as a scratch image has none: without them, what it does over TLS needs
+    a file of its own.
+
+    Parameters
+    ----------
+    name, version : str
+        The image is `NAME:VERSION`, its command `/NAME`.
+    file : Path
+        The program on this machine.
 
     Raises
     ------
@@ -65,13 +77,13 @@ def load_engine(engine: Path, version: str) -> Recipe:
         When it, or a library, is missing.
     """
     try:
-        is_dynamic = b"/ld-linux" in engine.read_bytes()[:_INTERPRETER_WITHIN]
+        is_dynamic = b"/ld-linux" in file.read_bytes()[:_INTERPRETER_WITHIN]
     except OSError as missing:
-        raise BuildError(f"{engine} cannot be read: {missing.strerror}") from missing
-    files = {"/towtank-engine": engine, **(libraries(engine) if is_dynamic else {})}
+        raise BuildError(f"{file} cannot be read: {missing.strerror}") from missing
+    files = {f"/{name}": file, **(libraries(file) if is_dynamic else {})}
     if ROOTS.is_file():
         files[str(ROOTS)] = ROOTS
-    return Recipe(f"towtank-engine:{version}", files, ("/towtank-engine",))
+    return Recipe(f"{name}:{version}", files, (f"/{name}",))
 
 
 def below(folder: Path, place: str, leave_out: frozenset[str] = frozenset()) -> dict[str, Path]:

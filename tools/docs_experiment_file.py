@@ -81,9 +81,10 @@ language, for journeys: it is worked out for each request.
   read from the experiment's folder, `{{data}}` or a fixture, and written to `{{data}}` or a fixture.
 - **Profiles** change sizes and places: `repetitions`, levels of existing factors (with `exclude` and `include` for
   them), existing deployments, workloads and fixtures, `prepare`, `reset`, `settle`, `observe`, `faults`,
-  `generator`, `max_invalid_repeats`. Mappings are merged key by key, everything else is replaced. They cannot touch `question`,
-  `answer`, `order`, `seed`, `slo`, which deployments and workloads are compared, a journey, or a load model. Plan and report say which treatments
-  of the file a profile leaves out.
+  `generator`, `max_invalid_repeats`. Mappings are merged key by key, everything else is replaced, and so is a
+  deployment or fixture that names another `platform`. They cannot touch `question`, `answer`, `order`, `seed`, `slo`,
+  which deployments and workloads are compared, a journey, or a load model. Plan and report say which treatments of the
+  file a profile leaves out.
 - Results may stand side by side only when nothing changed that matters. The wording of `question`,
   `max_invalid_repeats` and the name of a profile do not; everything else does, `answer` and `repetitions` too: a
   claim is fixed before its data.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian packages that tests (chromium, pdflatex, nginx, nghttpd, prometheus, netdata, sshd), functions (Go, Node.js, Java), apps/iot (MariaDB), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
+# Debian packages that tests (chromium, pdflatex, nginx, nghttpd, prometheus, netdata, sshd), functions (Go, Node.js, Java), apps/iot (MariaDB), apps/boutique (Go, protoc), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
 # Debian it installs what is missing; elsewhere it says what is missing and what is left out because of it. Never fails: the tests
 # report what they skip.
 set -euo pipefail
@@ -7,7 +7,7 @@ set -euo pipefail
 declare -A PACKAGE=([chromium]=chromium [pdflatex]=texlive-latex-recommended [nginx]=nginx-light [wrk]=wrk [hey]=hey [h2load]=nghttp2-client [nghttpd]=nghttp2-server
   [prometheus]=prometheus [netdata]=netdata-core [sshd]=openssh-server [ssh]=openssh-client
   [containerd]=containerd [runc]=runc [etcd]=etcd-server [docker-registry]=docker-registry [iptables]=iptables
-  [go]=golang-go [node]=nodejs [npm]=npm [mvn]=maven [javac]=default-jdk-headless
+  [go]=golang-go [protoc]=protobuf-compiler [node]=nodejs [npm]=npm [mvn]=maven [javac]=default-jdk-headless
   [buildah]=buildah [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl [cmake]=cmake [haproxy]=haproxy [mariadbd]=mariadb-server)
 declare -A FOR=([chromium]="the report's browser tests" [pdflatex]="the test that compiles a paper's tables and figures" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [buildah]="the test of engine/Dockerfile.prebuilt" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers" [cmake]="the ingress of local deployments that scale" [haproxy]="make bench-peers" [mariadbd]="the tests of apps/iot on real servers")
 
@@ -17,9 +17,9 @@ for group in "${@:-test}"; do
     test) wanted+=(chromium pdflatex nginx nghttpd prometheus netdata ssh sshd) ;;
     images) wanted+=(buildah) ;;
     functions)
-      functions=(go node npm)
+      functions=(go protoc node npm)
       wanted+=("${functions[@]}")
-      for program in "${functions[@]}"; do FOR[$program]="apps/iot, functions of apps/functions, and their tests"; done ;;
+      for program in "${functions[@]}"; do FOR[$program]="apps/iot, apps/boutique, functions of apps/functions, and their tests"; done ;;
     java)
       wanted+=(javac mvn)
       for program in javac mvn; do FOR[$program]="functions of apps/functions in Java and their tests"; done ;;

@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 command -v protoc >/dev/null || { echo "boutique: protoc is missing: install it (Debian: protobuf-compiler)" >&2; exit 1; }
 out=${1:-.}
 mkdir -p build/plugins "$out"
+export CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath"
 go build -o build/plugins/ google.golang.org/protobuf/cmd/protoc-gen-go connectrpc.com/connect/cmd/protoc-gen-connect-go ./cmd/protoc-gen-edges
 module=towtank.example/boutique
 PATH="$PWD/build/plugins:$PATH" protoc -I proto \

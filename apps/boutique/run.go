@@ -55,7 +55,7 @@ func run(placementFile string, arguments []string) error {
 	ended := make(chan string, len(members))
 	defer endAll(members)
 	for _, m := range members {
-		words := append([]string{"serve", placementFile, "-process", processOf(m.name), "-listen", m.address, "-addresses", addresses}, policies.words()...)
+		words := append([]string{"serve", placementFile, "-listen", m.address, "-addresses", addresses}, policies.words()...)
 		m.command = exec.Command(os.Args[0], words...)
 		m.command.Env = append(os.Environ(), "INSTANCE="+m.name)
 		m.command.Stdout, m.command.Stderr = os.Stdout, os.Stderr
@@ -118,7 +118,8 @@ func plan(placed *placement.Placement, port, replicas int) (members []*member, a
 	return members, strings.Join(words, " "), nil
 }
 
-func processOf(name string) string { return name[:strings.LastIndex(name, "-")] }
+// processOf is the name of the process in that of a replica, such as cart-2.
+func processOf(name string) string { return name[:max(0, strings.LastIndex(name, "-"))] }
 
 // wait asks each process until it answers.
 func wait(members []*member, stop <-chan os.Signal, ended <-chan string) error {

@@ -23,9 +23,8 @@ import (
 
 // policyFlags change the policies of a placement, so that an experiment can vary them without another file.
 type policyFlags struct {
-	retries int
-	breaker string
-	faults  texts
+	retries, breaker string
+	faults           texts
 }
 
 type texts []string
@@ -38,14 +37,15 @@ func (t *texts) Set(text string) error {
 }
 
 func (p *policyFlags) define(flags *flag.FlagSet) {
-	flags.IntVar(&p.retries, "retries", -1, "retries of remote calls on all edges; -1 leaves what the placement says")
-	flags.StringVar(&p.breaker, "breaker", "", "circuit breakers on all edges: on or off; empty leaves what the placement says")
-	flags.Var(&p.faults, "fault", "FROM>TO=SHARE or *=SHARE: the share of remote calls, 0 to 1, that fail on purpose (may be repeated)")
+	p.faults = strings.Fields(os.Getenv("BOUTIQUE_FAULTS"))
+	flags.StringVar(&p.retries, "retries", os.Getenv("BOUTIQUE_RETRIES"), "retries of remote calls on all edges; empty leaves what the placement says; also $BOUTIQUE_RETRIES")
+	flags.StringVar(&p.breaker, "breaker", os.Getenv("BOUTIQUE_BREAKER"), "circuit breakers on all edges: on or off; empty leaves what the placement says; also $BOUTIQUE_BREAKER")
+	flags.Var(&p.faults, "fault", "FROM>TO=SHARE or *=SHARE: the share of remote calls, 0 to 1, that fail on purpose (may be repeated; also $BOUTIQUE_FAULTS, separated by spaces)")
 }
 
 // words are the flags as a child process gets them.
 func (p *policyFlags) words() []string {
-	words := []string{"-retries", strconv.Itoa(p.retries), "-breaker", p.breaker}
+	words := []string{"-retries", p.retries, "-breaker", p.breaker}
 	for _, fault := range p.faults {
 		words = append(words, "-fault", fault)
 	}
@@ -80,11 +80,12 @@ func (p *policyFlags) apply(placed *placement.Placement) error {
 		}
 	}
 	for name, policy := range policies {
-		switch {
-		case p.retries >= 0:
-			policy.Retries = p.retries
-		case p.retries < -1:
-			return fmt.Errorf("-retries %d: allowed are 0 to 10, and -1 for what the placement says", p.retries)
+		if p.retries != "" {
+			retries, err := strconv.Atoi(p.retries)
+			if err != nil {
+				return fmt.Errorf("-retries %q: allowed are 0 to 10", p.retries)
+			}
+			policy.Retries = retries
 		}
 		switch p.breaker {
 		case "on", "off":
@@ -103,7 +104,7 @@ func (p *policyFlags) apply(placed *placement.Placement) error {
 
 func serve(placementFile string, arguments []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	name := flags.String("process", "", "the process to be (needed where the placement has several)")
+	name := flags.String("process", "", "the process to be; without it the only one of the placement, or the name before the number in $INSTANCE")
 	listen := flags.String("listen", "127.0.0.1:8080", "address to answer at")
 	index := flags.Int("index", numberIn(os.Getenv("INSTANCE")), "number of this replica, from 0; the number at the end of $INSTANCE if that is set")
 	addresses := flags.String("addresses", os.Getenv("BOUTIQUE_ADDRESSES"), "PROCESS=URL[,URL …] of all processes, separated by spaces; $BOUTIQUE_ADDRESSES if that is set")
@@ -116,8 +117,10 @@ func serve(placementFile string, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	if *name == "" && len(placed.Processes) == 1 {
-		*name = placed.Processes[0].Name
+	if *name == "" {
+		if *name = processOf(os.Getenv("INSTANCE")); len(placed.Processes) == 1 {
+			*name = placed.Processes[0].Name
+		}
 	}
 	hosted, err := placed.Process(*name)
 	if err != nil {

@@ -1,10 +1,11 @@
 """Profiles and overrides: other sizes and places for the same question.
 
-A profile is merged into the file before anything else is read: mappings key by key, everything else is replaced. It may
-change `repetitions`, levels of existing factors (with `exclude` and `include` for them), existing deployments,
-workloads (not their journey, connections or load model) and fixtures, `prepare`, `reset`, `settle`, `observe`,
-`faults`, `generator` and `max_invalid_repeats`. It may not touch what makes the question: `question`, `answer`,
-`order`, `seed`, `slo`, names of factors, levels of `deployment` and `workload`.
+A profile is merged into the file before anything else is read: mappings key by key, everything else is replaced. So is
+a deployment or fixture that names another platform, since other keys are its. A profile may change `repetitions`,
+levels of existing factors (with `exclude` and `include` for them), existing deployments, workloads (not their journey,
+connections or load model) and fixtures, `prepare`, `reset`, `settle`, `observe`, `faults`, `generator` and
+`max_invalid_repeats`. It may not touch what makes the question: `question`, `answer`, `order`, `seed`, `slo`, names of
+factors, levels of `deployment` and `workload`.
 
 Overrides (``--set key.path=value``) are the experimenter's own, stand in the plan, and may change any key.
 """
@@ -130,13 +131,19 @@ def with_profile(root: Mapping, name: str, problems: Problems) -> Mapping:
 
 
 def _merged(old: Node, new: Node) -> Node:
-    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)) or _is_elsewhere(old, new):
         return new
     entries = dict(old.entries)
     for key, entry in new.entries.items():
         before = entries.get(key)
         entries[key] = Entry(entry.place, _merged(before.node, entry.node)) if before else entry
     return replace(old, entries=entries)
+
+
+def _is_elsewhere(old: Mapping, new: Mapping) -> bool:
+    """Whether a deployment or a fixture goes to another platform."""
+    before, after = old.get("platform"), new.get("platform")
+    return isinstance(before, Scalar) and isinstance(after, Scalar) and before.value != after.value
 
 
 def with_overrides(root: Mapping, overrides: MappingType[str, str], problems: Problems) -> Mapping:

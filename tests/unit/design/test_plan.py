@@ -163,6 +163,14 @@ def test_a_profile_changes_sizes(full):
     assert (spec.settle.hold, spec.settle.timeout) == (0.5, 30.0)
 
 
+def test_a_profile_may_go_to_another_platform_where_other_keys_hold(small):
+    profiles = "profiles: {here: {deployments: {a: {platform: local, command: [sleep, 60]}}}}"
+    plan = small(("repetitions: 3", f"repetitions: 3\n{profiles}"), profile="here")
+    by_name = {treatment.id: treatment.spec.deployment for treatment in plan.treatments}
+    assert by_name["a"].platform == "local", "its `url` is gone: local has no such key"
+    assert by_name["b"].platform == "external"
+
+
 def test_an_unknown_profile_is_a_problem(full):
     with pytest.raises(
         DesignError, match=r"there is no profile 'laptp'; there are laptop \(did you mean 'laptop'\?\)"

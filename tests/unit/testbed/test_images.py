@@ -175,3 +175,13 @@ def test_a_python_application_runs_from_what_was_packed_alone(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "--database" in done.stdout
+
+
+def test_any_program_becomes_an_image_of_its_name(tmp_path):
+    program = tmp_path / "boutique"
+    program.write_bytes(b"\x7fELF static")
+    recipe = closure.program("boutique", program, "2")
+    assert (recipe.name, recipe.command) == ("boutique:2", ("/boutique",))
+    assert recipe.files["/boutique"] == program
+    with pytest.raises(BuildError, match="nothing-there cannot be read"):
+        closure.program("boutique", tmp_path / "nothing-there", "2")

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -36,9 +38,10 @@ type Frontend struct {
 	Ads            shopedges.Ads
 
 	pages map[string]*template.Template
+	files fs.FS
 }
 
-// Prepare reads the templates.
+// Prepare reads the templates, which are part of the program.
 func (f *Frontend) Prepare() error {
 	f.pages = map[string]*template.Template{}
 	functions := template.FuncMap{"money": money}
@@ -49,7 +52,9 @@ func (f *Frontend) Prepare() error {
 		}
 		f.pages[name] = page
 	}
-	return nil
+	files, err := fs.Sub(templates, "templates")
+	f.files = files
+	return err
 }
 
 // Routes adds the pages to a mux; requests are counted at the entry.
@@ -74,7 +79,7 @@ func (f *Frontend) Routes(mux *http.ServeMux, entry *mesh.Entry) {
 			}
 		}))
 	}
-	mux.Handle("GET /static/", http.FileServerFS(static()))
+	mux.Handle("GET /static/", http.FileServerFS(f.files))
 }
 
 // show writes a page. It is made as a whole first, so that an error still has its status.
@@ -100,7 +105,7 @@ func (f *Frontend) trouble(v *visit, err error) {
 	status, known := statusOf(err), ""
 	if status < http.StatusInternalServerError {
 		var told *connect.Error
-		if known = err.Error(); errorAs(err, &told) {
+		if known = err.Error(); errors.As(err, &told) {
 			known = told.Message()
 		}
 	} else {
@@ -134,7 +139,7 @@ func money(m *shop.Money) string {
 	return fmt.Sprintf("%s %d.%02d", m.GetCurrency(), m.GetHundredths()/100, m.GetHundredths()%100)
 }
 
-// proposals and advert are what a page can do without.
+// proposals are what a page can do without.
 func (f *Frontend) proposals(ctx context.Context, v *visit, all []*shop.Product, seen ...string) []*shop.Product {
 	answer, err := f.Recommendation.Recommend(ctx, &shop.RecommendRequest{ProductIds: seen})
 	if err != nil {
@@ -152,6 +157,7 @@ func (f *Frontend) proposals(ctx context.Context, v *visit, all []*shop.Product,
 	return products
 }
 
+// advert is, too.
 func (f *Frontend) advert(ctx context.Context, v *visit, categories ...string) *shop.Ad {
 	answer, err := f.Ads.GetAds(ctx, &shop.AdsRequest{Categories: categories})
 	if err != nil || len(answer.GetAds()) == 0 {

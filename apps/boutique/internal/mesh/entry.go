@@ -27,7 +27,7 @@ func (n *Node) Entry(to string) *Entry {
 func (e *Entry) Count(name string, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
 		started := time.Now()
-		ctx, span := e.node.Span(request, e.to+"."+name)
+		ctx, span := e.node.arrived(request, e.to+"."+name)
 		answer := &countedAnswer{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
 			e.count.done(started, nil)

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"connectrpc.com/connect"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
@@ -13,8 +14,6 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
-
-	"go.opentelemetry.io/otel/attribute"
 )
 
 var wire = propagation.TraceContext{}
@@ -41,8 +40,8 @@ func (n *Node) span(ctx context.Context, name string, kind trace.SpanKind) (cont
 	return n.config.Tracer.Start(ctx, name, trace.WithSpanKind(kind))
 }
 
-// Span is the span of what came in by HTTP; its end is up to the caller.
-func (n *Node) Span(request *http.Request, name string) (context.Context, trace.Span) {
+// arrived is the span of what came in by HTTP; its end is up to the caller.
+func (n *Node) arrived(request *http.Request, name string) (context.Context, trace.Span) {
 	if n.config.Tracer == nil {
 		return request.Context(), noop.Span{}
 	}

@@ -8,48 +8,28 @@ import (
 	"testing"
 )
 
-// session is everything that one can do here, wrong things too; it says what each step's status is.
+// session is everything that one can do here, wrong things too.
 func session(v *visitor) {
 	v.t.Helper()
-	expect := func(status, wanted int) {
-		v.t.Helper()
-		if status != wanted {
-			v.t.Fatalf("%s\n%d, not %d", v.got[len(v.got)-1], status, wanted)
-		}
-	}
-	step := func(wanted int) func(int, string, any) {
-		return func(status int, _ string, _ any) { v.t.Helper(); expect(status, wanted) }
-	}
-	do := func(wanted int, status int) { v.t.Helper(); step(wanted)(status, "", nil) }
-	status := func(status int, _ string, _ map[string][]string) int { return status }
-	get := func(wanted int, path string) { v.t.Helper(); s, b, h := v.get(path); do(wanted, status(s, b, h)) }
-	post := func(wanted int, path string, pairs ...string) {
-		v.t.Helper()
-		s, b, h := v.post(path, pairs...)
-		do(wanted, status(s, b, h))
-	}
-
-	get(200, "/")
-	post(200, "/currency", "currency", "JPY")
-	get(200, "/product/lantern")
-	post(200, "/cart", "product_id", "lantern", "quantity", "3")
-	post(200, "/cart", "product_id", "mug", "quantity", "1")
-	post(200, "/cart", "product_id", "lantern", "quantity", "2")
-	get(200, "/cart")
-	get(404, "/product/none")
-	get(404, "/nowhere")
-	post(404, "/cart", "product_id", "none", "quantity", "1")
-	post(400, "/cart", "product_id", "mug", "quantity", "11")
-	post(400, "/cart", "product_id", "mug", "quantity", "many")
-	post(400, "/currency", "currency", "XXX")
-	post(400, "/checkout", "month", "12", "year", "2001", "number", "4111111111111111", "street", "x", "city", "y")
-	s, b, h := v.order()
-	do(200, status(s, b, h))
-	get(200, "/cart")
-	s, b, h = v.order()
-	do(409, status(s, b, h))
-	post(200, "/cart", "product_id", "rope", "quantity", "1")
-	post(200, "/cart/empty")
+	v.want(200, "GET", "/")
+	v.want(200, "POST", "/currency", "currency", "JPY")
+	v.want(200, "GET", "/product/lantern")
+	v.want(200, "POST", "/cart", "product_id", "lantern", "quantity", "3")
+	v.want(200, "POST", "/cart", "product_id", "mug", "quantity", "1")
+	v.want(200, "POST", "/cart", "product_id", "lantern", "quantity", "2")
+	v.want(200, "GET", "/cart")
+	v.want(404, "GET", "/product/none")
+	v.want(404, "GET", "/nowhere")
+	v.want(404, "POST", "/cart", "product_id", "none", "quantity", "1")
+	v.want(400, "POST", "/cart", "product_id", "mug", "quantity", "11")
+	v.want(400, "POST", "/cart", "product_id", "mug", "quantity", "many")
+	v.want(400, "POST", "/currency", "currency", "XXX")
+	v.want(400, "POST", "/checkout", "month", "12", "year", "2001", "number", "4111111111111111", "street", "x", "city", "y")
+	v.want(200, "POST", "/checkout", order...)
+	v.want(200, "GET", "/cart")
+	v.want(409, "POST", "/checkout", order...)
+	v.want(200, "POST", "/cart", "product_id", "rope", "quantity", "1")
+	v.want(200, "POST", "/cart/empty")
 }
 
 func TestEveryPlacementGivesTheSameAnswers(t *testing.T) {
@@ -104,7 +84,6 @@ func TestOnlyCallsBetweenProcessesHaveBytes(t *testing.T) {
 			if together != (e.where == "local") {
 				t.Errorf("%s: %v calls over %v, which are together: %v", name, count, e, together)
 			}
-			// requests may be empty messages; answers to all of these edges are not all empty but for the forgetful ones
 			if bytes := sent[e] + received[e]; (bytes > 0) != (e.where == "remote") {
 				t.Errorf("%s: %v bytes over %v", name, bytes, e)
 			}

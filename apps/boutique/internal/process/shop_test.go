@@ -196,7 +196,22 @@ func (v *visitor) post(path string, pairs ...string) (int, string, http.Header) 
 	return v.ask("POST", path, form)
 }
 
-func (v *visitor) order() (int, string, http.Header) {
-	return v.post("/checkout", "email", "a@example.com", "street", "1 Quay Street", "city", "Harbour", "zip", "1", "country", "Nowhere",
-		"number", "4111 1111 1111 1111", "month", "12", "year", "2999", "code", "123")
+// order is the form of one.
+var order = []string{
+	"email", "a@example.com", "street", "1 Quay Street", "city", "Harbour", "zip", "1", "country", "Nowhere",
+	"number", "4111 1111 1111 1111", "month", "12", "year", "2999", "code", "123",
+}
+
+func (v *visitor) order() (int, string, http.Header) { return v.post("/checkout", order...) }
+
+// want asks for something that has one status, whatever the placement.
+func (v *visitor) want(wanted int, method, path string, pairs ...string) {
+	v.t.Helper()
+	ask := v.post
+	if method == http.MethodGet {
+		ask = func(path string, _ ...string) (int, string, http.Header) { return v.get(path) }
+	}
+	if status, body, _ := ask(path, pairs...); status != wanted {
+		v.t.Fatalf("%s %s: %d, not %d\n%s", method, path, status, wanted, body)
+	}
 }
