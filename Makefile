@@ -85,14 +85,14 @@ test-rust: setup
 
 test-python: setup ingress
 	tools/system-packages.sh test functions
-	timeout 1500 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster"
-	timeout 1500 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster"
+	timeout 1500 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster and not storage"
+	timeout 1500 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster and not storage"
 	$(MAKE) --no-print-directory testbed-build
 	timeout 900 $(PYTEST) tests/cluster -m "smoke"
 
 # --- tiers, each with a time budget ---------------------------------------------------------------------
 
-.PHONY: test-stat test-kill test-slow test-cluster test-all
+.PHONY: test-stat test-kill test-slow test-storage test-cluster test-all
 test-stat: setup ## whole simulated experiments: error rates, coverage, power (≤ 10 min)
 	TOWTANK_STATISTICAL=full timeout 600 $(PYTEST) $(BESIDE) tests/statistical -m "statistical"
 
@@ -117,7 +117,11 @@ test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the c
 	timeout 2100 $(PYTEST) tests/cluster -m "cluster and alone"
 	timeout 600 $(PYTEST) tests/cluster -m "knative"
 
-test-all: test test-stat test-kill test-slow test-cluster ## every tier
+test-storage: setup ## the real Ceph and NFS of apps/storage, as root; installs them: 0.5 GB (≤ 10 min)
+	tools/system-packages.sh storage
+	timeout 600 $(PYTEST) apps/storage -m "storage"
+
+test-all: test test-stat test-kill test-slow test-storage test-cluster ## every tier
 
 # --- the testbed: a real Kubernetes in namespaces of its own; docs/testbed.md ------------------------------
 

@@ -17,6 +17,7 @@ WHERE_IT_RUNS = {
     "slow": "make test-slow",
     "statistical": "make test-stat",
     "cluster": "make test-cluster",
+    "storage": "make test-storage",
     "alone": "make test, one after another",
 }
 _left_out: Counter[str] = Counter()

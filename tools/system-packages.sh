@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Debian packages that tests (chromium, pdflatex, nginx, nghttpd, prometheus, netdata, sshd), functions (Go, Node.js, Java), apps/iot (MariaDB), apps/boutique (Go, protoc), benchmarks (nginx, wrk, hey, h2load) and the testbed (containerd, etcd …) use. As root on
+# Debian packages that tests (chromium, pdflatex, nginx, nghttpd, prometheus, netdata, sshd), functions (Go, Node.js, Java), apps/iot (MariaDB), apps/boutique (Go, protoc), benchmarks (nginx, wrk, hey, h2load), the testbed (containerd, etcd …) and storage backends (Ceph, NFS) use. As root on
 # Debian it installs what is missing; elsewhere it says what is missing and what is left out because of it. Never fails: the tests
 # report what they skip.
 set -euo pipefail
@@ -8,7 +8,9 @@ declare -A PACKAGE=([chromium]=chromium [pdflatex]=texlive-latex-recommended [ng
   [prometheus]=prometheus [netdata]=netdata-core [sshd]=openssh-server [ssh]=openssh-client
   [containerd]=containerd [runc]=runc [etcd]=etcd-server [docker-registry]=docker-registry [iptables]=iptables
   [go]=golang-go [protoc]=protobuf-compiler [node]=nodejs [npm]=npm [mvn]=maven [javac]=default-jdk-headless
-  [buildah]=buildah [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl [cmake]=cmake [haproxy]=haproxy [mariadbd]=mariadb-server)
+  [buildah]=buildah [/usr/lib/cni/ptp]=containernetworking-plugins [ip]=iproute2 [openssl]=openssl [cmake]=cmake [haproxy]=haproxy [mariadbd]=mariadb-server
+  [ceph-mon]=ceph-mon [ceph-mgr]=ceph-mgr [ceph-osd]=ceph-osd [ceph-mds]=ceph-mds [ceph-fuse]=ceph-fuse [ganesha.nfsd]=nfs-ganesha [/usr/share/doc/nfs-ganesha-vfs]=nfs-ganesha-vfs
+  [rpcbind]=rpcbind [/usr/include/nfsc/libnfs.h]=libnfs-dev [/usr/include/fuse3/fuse.h]=libfuse3-dev [pkg-config]=pkg-config [cc]=gcc [rclone]=rclone [php-fpm8.2]=php-fpm [/usr/share/dokuwiki]=dokuwiki)
 declare -A FOR=([chromium]="the report's browser tests" [pdflatex]="the test that compiles a paper's tables and figures" [nginx]="the engine's HTTP/2 tests, make bench-peers" [nghttpd]="the engine's HTTP/2 tests" [prometheus]="telemetry's tests with a real Prometheus" [netdata]="telemetry's tests with a real Netdata" [sshd]="the tests of load by ssh" [ssh]="load by ssh" [buildah]="the test of engine/Dockerfile.prebuilt" [wrk]="make bench-peers" [hey]="make bench-peers" [h2load]="make bench-peers" [cmake]="the ingress of local deployments that scale" [haproxy]="make bench-peers" [mariadbd]="the tests of apps/iot on real servers")
 
 wanted=()
@@ -30,11 +32,17 @@ for group in "${@:-test}"; do
       testbed=(containerd runc etcd docker-registry iptables /usr/lib/cni/ptp ip openssl)
       wanted+=("${testbed[@]}")
       for program in "${testbed[@]}"; do FOR[$program]="the Kubernetes testbed"; done ;;
-    *) echo "usage: tools/system-packages.sh [test] [functions] [java] [iot] [images] [ingress] [bench] [testbed]" >&2; exit 2 ;;
+    storage)
+      storage=(ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ganesha.nfsd /usr/share/doc/nfs-ganesha-vfs rpcbind
+        /usr/include/nfsc/libnfs.h /usr/include/fuse3/fuse.h pkg-config cc ip nginx rclone php-fpm8.2 /usr/share/dokuwiki)
+      wanted+=("${storage[@]}")
+      for program in "${storage[@]}"; do FOR[$program]="storage backends and applications of apps/storage and their tests"; done ;;
+    *) echo "usage: tools/system-packages.sh [test] [functions] [java] [iot] [images] [ingress] [bench] [testbed] [storage]" >&2; exit 2 ;;
   esac
 done
 
-present() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
+# A program, or for a library a file or folder of it.
+present() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [[ "$1" == /* && -e "$1" ]]; }
 
 missing=()
 for program in "${wanted[@]}"; do present "$program" || missing+=("$program"); done
