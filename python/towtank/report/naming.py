@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
+
 from towtank.analysis.model import ExperimentAnalysis, TreatmentSummary
 from towtank.report.model import Style
 from towtank.report.style import DASHES, SERIES_LIGHT
@@ -71,6 +74,12 @@ class Names:
         return self.by_id.get(treatment_id) or Named(
             treatment_id, clean(treatment_id), shorten(clean(treatment_id), FIGURE_LABEL), "", "", style_of(0)
         )
+
+    def in_order(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows with a `treatment_id` in the order of the file; those of one treatment stay as they are."""
+        places = {name: place for place, name in enumerate(self.by_id)}
+        place = rows["treatment_id"].map(places).fillna(len(places))
+        return rows.iloc[np.argsort(place.to_numpy(dtype=float), kind="stable")]
 
     def variable(self, name: str) -> Variable:
         """Look a response variable up, those that the experiment declares included."""

@@ -18,6 +18,9 @@ from towtank.report.naming import COUNTED
 MAX_BINS = 160
 """Bins that a plot of the grid can show."""
 
+HELD_S, HELD_INTERVALS = 5.0, 3
+"""A count holds for so long, or so many of its usual intervals, when no other comes; then nothing is known."""
+
 ROWS = (
     "rate",
     "p50_s",
@@ -98,10 +101,23 @@ def _replicas(analysis: ExperimentAnalysis, valid: set[str]) -> list[pd.DataFram
         dull = mine.value.max() == 0 if metric == "pods_pending" else mine.value.nunique() == 1
         if metric in ("pods_pending", "nodes_ready", "nodes") and dull:
             continue
-        binned = mine.assign(t_s=np.floor(mine.t_s / bin_s + 1e-9) * bin_s)
-        each = binned.groupby(["treatment_id", "run_id", "t_s"], sort=False)["value"].mean().reset_index()
-        parts.append(_over_runs(each.assign(bin_s=bin_s), str(metric)))
+        each = [_held(one, bin_s) for _, one in mine.groupby(["treatment_id", "run_id"], sort=False)]
+        parts.append(_over_runs(pd.concat(each, ignore_index=True), str(metric)))
     return parts
+
+
+def _held(counts: pd.DataFrame, bin_s: float) -> pd.DataFrame:
+    """One count of one run in every bin: a count holds until the next one, unless that is missing."""
+    counts = counts.sort_values("t_s", kind="stable")
+    told_s = counts.t_s.to_numpy(dtype=float)
+    first, last = (math.floor(float(told_s[end]) / bin_s + 1e-9) for end in (0, -1))
+    start_s = np.arange(first, last + 1) * bin_s
+    at = np.searchsorted(told_s, start_s + bin_s - 1e-9, side="right") - 1
+    longest_s = max(HELD_S, HELD_INTERVALS * float(np.median(np.diff(told_s)))) if told_s.size > 1 else HELD_S
+    fresh = start_s - told_s[at] <= longest_s
+    values = counts.value.to_numpy(dtype=float)[at]
+    names = {key: counts[key].iloc[0] for key in ("treatment_id", "run_id")}
+    return pd.DataFrame({"t_s": start_s, "value": values})[fresh].assign(**names, bin_s=bin_s)
 
 
 def _long(series: pd.DataFrame, column: str) -> pd.DataFrame:

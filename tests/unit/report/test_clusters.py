@@ -13,6 +13,7 @@ from towtank.analysis.model import ExperimentAnalysis
 from towtank.analysis.pods import CURVE_COLUMNS, CURVE_STEPS, FIGURE_COLUMNS, START_COLUMNS
 from towtank.analysis.usage import USAGE_COLUMNS
 from towtank.report import series
+from towtank.report.naming import Names
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +165,35 @@ def test_steps_that_no_pod_makes_are_not_in_the_legend(analysis: ExperimentAnaly
     assert '"pulled"' not in spec
     (whole,) = (one for one in report.build(analysis).figures if one.id == "pod-starts-figure")
     assert "cluster's messages" in whole.caption
+
+
+def test_a_count_holds_until_the_next_one(analysis: ExperimentAnalysis) -> None:
+    """Told at changes and now and then, a count is a step: no mean of two, and no slope from one to the other."""
+    run = analysis.runs[0]
+    told = [(0.05, 1.0), (1.05, 1.0), (1.31, 1.0), (1.32, 4.0), (2.05, 4.0)]
+    rows = [(run.treatment_id, run.run_id, t_s, "pods_ready", value) for t_s, value in told]
+    counted = replace(analysis, replicas=pd.DataFrame(rows, columns=list(FIGURE_COLUMNS)))
+    frame = series.bands(counted)
+    ready = frame[frame.variable == "pods_ready"]
+    assert set(ready.mid) == {1.0, 4.0}
+    assert ready[ready.t_s > 1.3].mid.eq(4.0).all()
+    width_s = float(ready.end_s.iloc[0] - ready.t_s.iloc[0])
+    assert len(ready) == round((ready.t_s.max() - ready.t_s.min()) / width_s) + 1, "every bin has one"
+
+
+def test_a_count_that_is_not_renewed_is_not_known_any_more(analysis: ExperimentAnalysis) -> None:
+    run = analysis.runs[0]
+    times = [0.0, 1.0, 2.0, 20.0, 21.0]
+    rows = [(run.treatment_id, run.run_id, t_s, "pods_ready", 1.0 + t_s) for t_s in times]
+    counted = replace(analysis, replicas=pd.DataFrame(rows, columns=list(FIGURE_COLUMNS)))
+    ready = series.bands(counted).query("variable == 'pods_ready'")
+    assert ready[(ready.t_s > 2 + series.HELD_S + 1) & (ready.t_s < 19)].empty
+
+
+def test_rows_are_in_the_order_of_the_file(analysis: ExperimentAnalysis) -> None:
+    names = Names(analysis)
+    ids = list(names.by_id)
+    rows = pd.DataFrame({"treatment_id": [*reversed(ids), ids[0]], "n": range(len(ids) + 1)})
+    ordered = names.in_order(rows)
+    assert ordered.treatment_id.tolist() == [ids[0], *ids]
+    assert ordered.n.tolist()[:2] == [len(ids) - 1, len(ids)], "those of one stay as they were"

@@ -30,7 +30,7 @@ def cold_starts(analysis: ExperimentAnalysis, names: Names) -> Figure | None:
         key=lambda ends: (_ORDER.index(ends[0]), _ORDER.index(ends[1])),
     )
     colors = {phase(*ends): _color(number) for number, ends in enumerate(legend)}
-    bars = list(found.groupby(["treatment_id", "kind"], sort=False))
+    bars = list(names.in_order(found).groupby(["treatment_id", "kind"], sort=False))
     left, bars = max(0, len(bars) - MOST_BARS), bars[:MOST_BARS]
     order, rows = [], []
     for (treatment, kind), mine in bars:

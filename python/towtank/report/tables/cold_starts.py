@@ -37,7 +37,7 @@ def cold_starts(analysis: ExperimentAnalysis, names: Names) -> Table | None:
             Cell(count(int(row["n"])), sort=float(row["n"])),
             *(seconds(float(row[name])) for name in STATISTICS),
         )
-        for row in analysis.cold_spreads.to_dict(orient="records")
+        for row in names.in_order(analysis.cold_spreads).to_dict(orient="records")
     )
     columns = (
         Column("Treatment"),
@@ -56,7 +56,7 @@ def cold_phases(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     """Mean length of each phase of cold requests; None where no instance could be joined to any."""
     if analysis.cold_phases.empty:
         return None
-    found = analysis.cold_phases
+    found = names.in_order(analysis.cold_phases)
     whole = found.groupby(["treatment_id", "kind"], sort=False)["mean_s"].transform("sum")
     rows = tuple(
         (

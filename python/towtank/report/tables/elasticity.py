@@ -45,7 +45,7 @@ def elasticity(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     found = analysis.elasticity_means
     if found.empty:
         return None
-    order = list(dict.fromkeys(found["treatment_id"]))
+    order = list(dict.fromkeys(names.in_order(found)["treatment_id"]))
     if found["mean"].isna().all():
         reasons = tuple(
             (row_head(names, one), Cell(clean(_reason(found[found["treatment_id"] == one])))) for one in order

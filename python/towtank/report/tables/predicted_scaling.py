@@ -17,7 +17,7 @@ def predicted_scaling(analysis: ExperimentAnalysis, names: Names) -> Table | Non
     found = analysis.predictions
     if found.empty:
         return None
-    groups = found.groupby(["treatment_id", "autoscaler", "algorithm"], sort=False)
+    groups = names.in_order(found).groupby(["treatment_id", "autoscaler", "algorithm"], sort=False)
     rows = tuple(
         (
             row_head(names, str(treatment)),

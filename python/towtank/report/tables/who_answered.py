@@ -27,7 +27,7 @@ def who_answered(analysis: ExperimentAnalysis, names: Names) -> Table | None:
             *(_count(row[part]) for part in (INGRESS, ACTIVATOR, QUEUE_PROXY, FUNCTION)),
             _count(row["unattributed"], beyond=int(row["beyond"])),
         )
-        for row in found.to_dict(orient="records")
+        for row in names.in_order(found).to_dict(orient="records")
     )
     columns = (
         Column("Treatment"),
