@@ -117,7 +117,8 @@ def _held(counts: pd.DataFrame, bin_s: float) -> pd.DataFrame:
     fresh = start_s - told_s[at] <= longest_s
     values = counts.value.to_numpy(dtype=float)[at]
     names = {key: counts[key].iloc[0] for key in ("treatment_id", "run_id")}
-    return pd.DataFrame({"t_s": start_s, "value": values})[fresh].assign(**names, bin_s=bin_s)
+    found: pd.DataFrame = pd.DataFrame({"t_s": start_s, "value": values})[fresh]
+    return found.assign(**names, bin_s=bin_s)
 
 
 def _long(series: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -197,3 +197,12 @@ def test_rows_are_in_the_order_of_the_file(analysis: ExperimentAnalysis) -> None
     ordered = names.in_order(rows)
     assert ordered.treatment_id.tolist() == [ids[0], *ids]
     assert ordered.n.tolist()[:2] == [len(ids) - 1, len(ids)], "those of one stay as they were"
+
+
+def test_messages_of_a_cluster_are_spoken_of_where_there_is_one(analysis: ExperimentAnalysis) -> None:
+    def remark(found: ExperimentAnalysis) -> str:
+        return next(one for one in report.build(found).tables if one.id == "pod-starts").remark
+
+    assert "cluster's messages" not in remark(analysis)
+    starts = analysis.pod_starts.assign(phase="created → scheduled")
+    assert "cluster's messages" in remark(replace(analysis, pod_starts=starts))

@@ -16,6 +16,13 @@ MAX_USERS = 40
 """Workloads and nodes of a treatment that are listed."""
 
 
+_MESSAGES = (
+    " Instants are those at which the cluster's messages came; pulled means that the image was there, whether it had "
+    "to be pulled or not. Left out is what came late, so that it disagrees with the cluster's own times."
+)
+"""Of processes on this machine, which nobody schedules, instants are known as they are."""
+
+
 def pods(analysis: ExperimentAnalysis, names: Names) -> Table | None:
     """One row per treatment: how many pods and nodes, and how fast new ones came."""
     shown = [
@@ -49,7 +56,7 @@ def pod_starts(analysis: ExperimentAnalysis, names: Names) -> Table | None:
                 for name in ("p50_s", "p90_s", "p99_s", "max_s")
             ),
         )
-        for row in analysis.pod_starts.to_dict(orient="records")
+        for row in names.in_order(analysis.pod_starts).to_dict(orient="records")
     )
     columns = (
         Column("Treatment"),
@@ -58,11 +65,8 @@ def pod_starts(analysis: ExperimentAnalysis, names: Names) -> Table | None:
         Column("Pods", numeric=True),
         *(Column(title, numeric=True) for title in ("median", "p90", "p99", "slowest")),
     )
-    remark = (
-        "Over the pods of all valid runs together: a description, no estimate. Instants are those at which the "
-        "cluster's messages came; pulled means that the image was there, whether it had to be pulled or not. "
-        "Left out is what came late, so that it disagrees with the cluster's own times."
-    )
+    told = _MESSAGES if analysis.pod_starts["phase"].str.contains("scheduled").any() else ""
+    remark = f"Over the pods of all valid runs together: a description, no estimate.{told}"
     return Table("pod-starts", "How long pods took to start", columns, rows, remark, folded=True)
 
 
