@@ -107,7 +107,7 @@ def test_the_first_requests_were_cold_and_their_phases_add_up(seen):
     forced = spreads[spreads.kind == FORCED]
     assert forced["n"].sum() >= 1
     assert (forced["joined"] == forced["n"]).all()
-    assert 0.3 < forced["min_s"].min() < 20
+    assert 0.3 < forced["max_s"].max() < 20, "the first waits for a whole start, those that follow for less"
     phases = seen.analysis.cold_phases[seen.analysis.cold_phases.kind == FORCED]
     assert len(phases) >= 2, "a pod that starts takes longer than a message of it is late"
     assert (phases["mean_s"] >= phases["within_s"]).all()
@@ -117,7 +117,7 @@ def test_the_first_requests_were_cold_and_their_phases_add_up(seen):
 def test_what_the_autoscaler_decided_is_predicted_within_the_stated_error(seen):
     (row,) = seen.analysis.predictions.to_dict("records")
     assert (row["algorithm"], row["reason"]) == ("KPA", "")
-    assert row["ticks"] >= 20
+    assert row["ticks"] >= 10, "24 s of load are 12 ticks"
     assert row["equal"] >= FEWEST_EQUAL
     assert row["largest"] <= LARGEST_DIFFERENCE
 

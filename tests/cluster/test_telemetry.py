@@ -122,7 +122,7 @@ def test_kubelets_and_metrics_server_agree_on_a_busy_pod(cluster: Any, context: 
     with deployed(config_for(cluster, patches=[patched(resources=limits)]), context) as deployment:
         with kept_busy(deployment, "ms=200"):
             watched = Watched(deployment, "kubelet", "metrics-server")
-            time.sleep(50)  # three windows of the metrics server
+            time.sleep(75)  # five windows of the metrics server; a kubelet looks once in 10 to 15 s
             seen = watched.stop()
         (pod,) = [one["name"] for one in deployment.describe()["pods"]]
         (node,) = [one["node"] for one in deployment.describe()["pods"]]
