@@ -17,6 +17,7 @@ from towtank.errors import PlatformError
 from towtank.platforms.base import DeployContext, Deployment
 from towtank.platforms.knative.config import KnativeConfig
 from towtank.platforms.knative.platform import KnativePlatform
+from towtank.platforms.kubernetes.config import Disturber
 
 pytestmark = [pytest.mark.cluster, pytest.mark.knative, pytest.mark.timeout(600)]
 
@@ -57,11 +58,11 @@ def own_context(with_knative: Cluster, tmp_path: Path) -> Iterator[DeployContext
         assert left["items"] == [], kind
 
 
-def ask(deployment: Deployment) -> httpx.Response:
+def ask(deployment: Deployment, timeout_s: float = 60) -> httpx.Response:
     target = deployment.targets["app"]
     (instance,) = target.instances
     host = {"host": str(target.transport.host)}
-    return httpx.get(f"{instance.url}/", headers=host, timeout=60, trust_env=False)
+    return httpx.get(f"{instance.url}/", headers=host, timeout=timeout_s, trust_env=False)
 
 
 def test_a_function_from_a_few_fields_lives_goes_to_zero_and_leaves_nothing(config, own_context):
@@ -100,3 +101,22 @@ def test_a_revision_that_cannot_start_is_said_with_its_reason(config, own_contex
         deployment.remove()
     assert "/nothing" in caught.value.message
     assert "hello-00001-deployment-" in caught.value.message
+
+
+def test_the_pod_of_a_function_is_cut_off_by_its_nodes_disturber_and_back(
+    with_knative, config, own_context, engine_image
+):
+    cut_off = config(scaling={**SCALING, "min_scale": 1, "max_scale": 1})
+    disturbed = cut_off.model_copy(update={"disturber": Disturber(image=engine_image)})
+    deployment = KnativePlatform().deploy(disturbed, own_context)
+    try:
+        deployment.wait_ready(cancelled=lambda: None)
+        assert ask(deployment).status_code == 200
+        (pod,) = deployment.victims("app")
+        undo = deployment.cut_instance(pod, "instance", lasts_s=60)
+        with pytest.raises(httpx.TimeoutException):
+            ask(deployment, timeout_s=3)
+        undo()
+        wait_for(lambda: ask(deployment).status_code == 200, 60)
+    finally:
+        deployment.remove()

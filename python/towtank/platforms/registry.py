@@ -122,8 +122,11 @@ PLATFORMS: dict[str, PlatformKind] = {
         "functions and Services on Knative Serving, scaled by its autoscalers, to zero too",
         faults={
             "kill": FaultAbility("the pod is deleted, and Knative makes another", lasts="never"),
+            "partition": FaultAbility(
+                "the node's disturber drops all that comes to the pod or node, or from it", needs="disturber"
+            ),
         },
-        no_faults="of Knative's pods only the killing is known to work",
+        no_faults="of what befalls Knative's pods only killing and cutting off are known to work",
     ),
     "openwhisk": PlatformKind(
         OpenWhiskConfig,

@@ -14,6 +14,7 @@ PAPER = {
     "cold-starts": 6,  # six functions
     "one-at-a-time": 2,  # 400 requests/s, and 500, which are ours
     "decisions": 2,
+    "node-trouble": 2,
 }
 """File → runs of a repetition set in the paper profile."""
 PROFILES = ("smoke", "laptop", "testbed", "paper")
