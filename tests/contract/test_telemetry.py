@@ -27,6 +27,7 @@ from support.fake_knative_metrics import KnativeParts
 from support.fake_netdata import Script as NetdataScript
 from support.fake_netdata import fake_netdata
 from support.fake_openwhisk import fake_openwhisk
+from support.fake_page import fake_page
 from support.fake_prometheus import Script as PrometheusScript
 from support.fake_prometheus import fake_prometheus
 from support.helpers import DeclaredHelpers
@@ -78,6 +79,7 @@ def netdata_options(start: Start) -> dict[str, Any]:
 SUBJECTS: dict[str, Callable[[Start], dict[str, Any]]] = {
     "host": lambda start: {},
     "process": lambda start: {},
+    "calls": lambda start: {"calls": "shop_calls_total", "seconds": "shop_seconds_total"},
     "scaling": lambda start: {},
     "prometheus": lambda start: {**prometheus_options(start), "read": "live"},
     "kubernetes": lambda start: {},
@@ -86,6 +88,11 @@ SUBJECTS: dict[str, Callable[[Start], dict[str, Any]]] = {
     "knative": lambda start: {"control": "port_forward"},
     "otlp": lambda start: {"listen": f"127.0.0.1:{free_port()}"},
 }
+CALLS = [
+    'shop_calls_total{from="a",to="b",where="local"} 3',
+    'shop_calls_total{from="a",to="c",where="remote"} 5',
+    'shop_seconds_total{from="a",to="c",where="remote"} 0.5',
+]
 IN_CLUSTERS = ("kubernetes", "kubelet", "metrics-server", "knative")
 HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
     "prometheus": prometheus_options,
@@ -97,6 +104,7 @@ HELD_BACK: dict[str, Callable[[Start], dict[str, Any]]] = {
 OF_SERVERS = ("prometheus", "netdata")
 UNIT = re.compile(
     r"(_bytes|_bytes_per_s|_per_s|_ratio|_cores|_s|_us|_1m)$|^(processes|threads|open_files|restarts)$"
+    r"|^(local|remote)_calls(_failed)?$"
     r"|^(nodes|nodes_ready|nodes_used|replicas_[a-z]+|queue_depth)$"
     r"|^(autoscaler|activator|ingress|instances|queue_proxy)_[a-z0-9_]+$"
 )
@@ -195,6 +203,8 @@ def context(
     instance = Instance("app-0", "http://127.0.0.1:9", child.pid, stat.start_ticks)
     options = SUBJECTS[name](start)
     found = ObserveContext(RunClock(time.monotonic_ns()), 0.1, [instance], (os.getpid(),), options)
+    if name == "calls":
+        return replace(found, instances=[replace(instance, url=fake_page(start, CALLS)[0])])
     if name == "scaling":
         return replace(found, deployment=Scaled())
     if name not in IN_CLUSTERS:

@@ -122,3 +122,8 @@ def test_its_smallest_shape_runs(boutique, tmp_path, file):
     found = towtank("sql", tmp_path, "select distinct step, outcome from requests", "--format", "csv")
     outcomes = {(row["step"], row["outcome"]) for row in csv.DictReader(found.stdout.splitlines())}
     assert {("first-home", "answered"), ("product", "answered")} <= outcomes
+    calls = towtank(
+        "sql", tmp_path, "select distinct instance from samples where source = 'calls' and metric = 'remote_calls'"
+        " and value > 0", "--format", "csv",
+    )  # fmt: skip
+    assert {"load>frontend", "frontend>cart"} <= {line.strip('"') for line in calls.stdout.splitlines()}

@@ -77,6 +77,32 @@ class CloudMonitoringOptions(Model):
     )
 
 
+class CallsOptions(Model):
+    """Options of the source `calls`: which counters of a page are what, and which labels name an edge."""
+
+    path: str = Field("/metrics", pattern="^/", description="the page of each instance")
+    calls: str = Field(description="counter of calls", examples=["boutique_edge_calls_total"])
+    seconds: str | None = Field(None, description="counter of the time that they took, s")
+    bytes: tuple[str, ...] = Field((), description="counters of their bytes, added up")
+    errors: str | None = Field(None, description="counter of those that ended with an error")
+    caller: str = Field("from", description="label that names who calls")
+    callee: str = Field("to", description="label that names who is called")
+    place: str | None = Field(
+        "where",
+        description="label that tells calls within a process from others; null: all are between processes",
+    )
+    local: str = Field("local", description="its value for calls within a process")
+
+    def numbers(self) -> dict[str, str]:
+        """Name of a counter → what its number is called, with its unit."""
+        named = {self.calls: "calls", **dict.fromkeys(self.bytes, "calls_bytes")}
+        if self.seconds is not None:
+            named[self.seconds] = "calls_s"
+        if self.errors is not None:
+            named[self.errors] = "calls_failed"
+        return named
+
+
 Options = TypeVar("Options", bound=Model)
 
 

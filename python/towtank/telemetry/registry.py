@@ -17,6 +17,7 @@ from towtank.telemetry.knative.options import KnativeOptions
 from towtank.telemetry.netdata.options import NetdataOptions
 from towtank.telemetry.options import (
     ActivationOptions,
+    CallsOptions,
     CloudMonitoringOptions,
     HostOptions,
     KubeletOptions,
@@ -56,6 +57,12 @@ SOURCES: dict[str, SourceKind] = {
         ProcessOptions,
         "towtank.telemetry.process:ProcessSource",
         "each local instance with all its processes",
+    ),
+    "calls": SourceKind(
+        CallsOptions,
+        "towtank.telemetry.calls:CallsSource",
+        "how often components of local deployments call each other, as they count it themselves",
+        ("local",),
     ),
     "scaling": SourceKind(
         ScalingOptions,
