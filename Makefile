@@ -85,7 +85,7 @@ test-rust: setup
 
 test-python: setup ingress
 	tools/system-packages.sh test functions
-	timeout 1500 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster and not storage"
+	timeout 2100 $(PYTEST) $(BESIDE) tests apps -m "not alone and not slow and not kill and not cluster and not storage"
 	timeout 1500 $(PYTEST) tests apps -m "alone and not slow and not kill and not cluster and not storage"
 	$(MAKE) --no-print-directory testbed-build
 	timeout 900 $(PYTEST) tests/cluster -m "smoke"
@@ -100,12 +100,12 @@ test-kill: setup ## kill -9 of everything at random moments, disk full, starved 
 	timeout 600 $(PYTEST) $(BESIDE) tests/kill -m "kill and not alone"
 	timeout 300 $(PYTEST) tests/kill -m "kill and alone"
 
-test-slow: setup ingress peers ## what is too slow for `make test` (≤ 20 min)
+test-slow: setup ingress peers ## what is too slow for `make test` (≤ 30 min)
 	tools/system-packages.sh test functions java iot
 	timeout 600 cargo test --profile checks --quiet -p towtank-engine -- --ignored
 	PYTHON=$(CURDIR)/$(PY) apps/functions/build.sh
-	timeout 900 $(PYTEST) $(BESIDE) tests apps -m "slow and not alone and not kill and not statistical"
-	timeout 900 $(PYTEST) tests -m "slow and alone and not kill and not statistical"
+	timeout 1200 $(PYTEST) $(BESIDE) tests apps -m "slow and not alone and not kill and not statistical"
+	timeout 1200 $(PYTEST) tests -m "slow and alone and not kill and not statistical"
 
 test-cluster: setup ## tests/cluster on the testbed, or with KUBECONFIG on the context TOWTANK_CONTEXT (≤ 70 min)
 	@[ -z "$${KUBECONFIG:-}" ] || [ -n "$${TOWTANK_CONTEXT:-}" ] || { echo "towtank: KUBECONFIG is set: name its context in TOWTANK_CONTEXT, or unset it to use the testbed" >&2; exit 1; }
