@@ -99,7 +99,8 @@ class Ceph:
     def down(self, mount: Path) -> None:
         """Unmount, which writes back what is cached, and end every daemon."""
         try:
-            unmount(mount)
+            if self.ended() is None:  # else a client may wait for it; the mount goes with the namespace
+                unmount(mount)
         finally:
             self._daemons.end()
 
