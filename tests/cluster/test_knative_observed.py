@@ -26,7 +26,8 @@ MOST_UNDER_WAY = 8
 """Requests that Envoy lets through to the revision at a time."""
 FEWEST_EQUAL, LARGEST_DIFFERENCE = 0.7, 2
 """Stated error of the prediction from averages: a reading may fall between two ticks, which a change needs both of."""
-SCALING = {"window": "6s", "retention": "0s", "max_scale": 4, "target": 2}
+# No multiple of a tick: whether panic that may end after 6.000 s does so at that tick or at the next is chance.
+SCALING = {"window": "7s", "retention": "0s", "max_scale": 4, "target": 2}
 
 
 @dataclass(frozen=True)
