@@ -213,7 +213,13 @@ def _installed_kpa(revision: str, settings: KpaSettings, seen: Seen) -> Predicti
     ready = np.nan_to_num(seen.at("knative", revision, "autoscaler_actual", times))
     mode = seen.at("knative", revision, "autoscaler_panic_mode", times)
     averages = [
-        Averages(float(t), float(stable[i]), float(np.nan_to_num(panic[i])), int(ready[i]))
+        Averages(
+            float(t),
+            float(stable[i]),
+            float(np.nan_to_num(panic[i])),
+            int(ready[i]),
+            None if np.isnan(mode[i]) else bool(mode[i]),
+        )
         for i, t in enumerate(times)
     ]
     found = by_averages(settings, averages, panicking=bool(mode[0] == 1.0))

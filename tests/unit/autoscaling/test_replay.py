@@ -54,13 +54,28 @@ def test_it_is_the_revision_itself_fed_second_by_second(observed):
     assert found == wanted
 
 
-def test_averages_that_were_read_twice_are_decided_twice_the_same():
+def read(*told):
+    return [Averages(float(t), stable, panic, 2, *mode) for t, stable, panic, *mode in told]
+
+
+def test_averages_that_were_read_twice_are_one_decision():
     """Panic at 8 instances: while it lasts nothing shrinks, whatever the averages say."""
-    seen = [Averages(float(t), stable, panic, 2) for t, stable, panic in (
-        (0, 3.0, 3.0), (1, 3.0, 3.0), (2, 6.0, 15.5), (3, 6.0, 15.5), (4, 1.0, 1.0), (9, 1.0, 1.0), (11, 1.0, 1.0),
-    )]  # fmt: skip
-    assert by_averages(KPA, seen) == [2, 2, 8, 8, 8, 8, 1], "panic ends one window after 3 s"
+    seen = read((0, 3, 3), (1, 3, 3), (2, 6, 15.5), (3, 6, 15.5), (4, 1, 1), (8, 1, 1), (9, 1, 1), (11, 1, 1))
+    assert by_averages(KPA, seen) == [2, 2, 8, 8, 8, 8, 8, 1], (
+        "panic ends one window after 2 s, at the next decision"
+    )
     assert by_averages(KPA, [Averages(0.0, 0.0, 0.0, 6)], panicking=True) == [6], "it was in panic at 6"
+
+
+def test_one_decision_differs_where_panic_ended_sooner_or_later_than_predicted():
+    ended = read((0, 6, 15.5, True), (2, 1, 1, True), (4, 1, 1, False), (6, 1, 1.1, False), (8, 1, 9.5, True))
+    assert by_averages(KPA, ended) == [8, 8, 8, 1, 5], "of the 8 nothing is left in the next panic"
+    lasting = read(
+        (0, 6, 15.5, True), (6.5, 1, 1, True), (8.5, 1, 1, True), (10.5, 1, 1.1, False), (12.5, 1, 1, False)
+    )
+    assert by_averages(KPA, lasting) == [8, 1, 1, 1, 1], "predicted to be over at each"
+    begun = read((0, 1, 1, True), (2, 1, 1.1, True), (4, 1, 1, False))
+    assert by_averages(KPA, begun) == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
