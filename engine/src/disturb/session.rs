@@ -43,6 +43,8 @@ fn hold(held: &Held, fault: &Fault, until: Instant, stream: &mut TcpStream) {
     if alone {
         // Nothing could be said afterwards.
         let _ = frame::say(stream, &json!({"event": "began", "facts": {}}));
+        // The kernel's questions would go unanswered, too, and the connection be given up before the time is over.
+        let _ = rustix::net::sockopt::set_socket_keepalive(&*stream, false);
         std::thread::sleep(ARRIVES_WITHIN);
     }
     match held.begin(fault) {
@@ -95,11 +97,15 @@ fn next(stream: &mut TcpStream, within: Duration) -> Result<Order, Lost> {
             serde_json::from_slice(&message).map_err(|e| Lost::Gone(format!("no order: {e}")))
         }
         Ok(Frame::Piece(_)) => Err(Lost::Gone("a piece of a file that nobody asked for".into())),
-        Err(FrameError::Io(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            Err(Lost::Silent)
-        }
+        Err(FrameError::Io(error)) if is_silence(error.kind()) => Err(Lost::Silent),
         Err(error) => Err(gone(&error)),
     }
+}
+
+/// Whether the time to wait is over, and not the connection: one that the kernel gives up for want of answers ends with
+/// `TimedOut`, long before the deadline of a machine that is cut off.
+fn is_silence(kind: ErrorKind) -> bool {
+    kind == ErrorKind::WouldBlock
 }
 
 /// A machine that vanishes ends no connection; the kernel notices that nobody answers.
@@ -113,4 +119,23 @@ fn watch_the_other_end(stream: &TcpStream) -> rustix::io::Result<()> {
 
 fn refuse(stream: &mut TcpStream, message: &str) {
     let _ = frame::say(stream, &json!({"event": "refused", "message": message}));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    #[test]
+    fn waiting_in_vain_is_silence_and_a_connection_that_is_given_up_is_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut stream =
+            TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+        let error = stream.read(&mut [0]).expect_err("nobody speaks");
+        assert!(is_silence(error.kind()), "{error}");
+        let given_up = std::io::Error::from_raw_os_error(rustix::io::Errno::TIMEDOUT.raw_os_error());
+        assert!(!is_silence(given_up.kind()), "{given_up}");
+    }
 }
