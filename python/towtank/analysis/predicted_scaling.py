@@ -31,7 +31,7 @@ from towtank.autoscaling.hpa.controller import CONCURRENCY, CPU, RPS
 from towtank.autoscaling.hpa.installed import installed_settings as installed_hpa
 from towtank.autoscaling.hpa.replay import Look, Measured, replay
 from towtank.autoscaling.hpa.settings import HpaSettings
-from towtank.autoscaling.kpa.installed import CONFIG_MAP
+from towtank.autoscaling.kpa.installed import CONFIG_MAP, HPA_CLASS, class_of
 from towtank.autoscaling.kpa.installed import installed_settings as installed_kpa
 from towtank.autoscaling.kpa.replay import Averages, Second, by_averages, by_load
 from towtank.autoscaling.kpa.settings import TICK_S, KpaSettings
@@ -109,6 +109,7 @@ def _local(record: RunRecord, seen: Seen) -> Iterator[Prediction]:
 
 _OTHER_VERSION = "its settings were written by another version of Towtank and cannot be read"
 _UNSEEN = "its decisions were not observed: add `scaling` to `observe`"
+_NOT_KEPT = "it is Kubernetes' own, and what it measured for a revision is not kept"
 _NOT_IN_CLUSTER = "its decisions were not observed: add `knative` to `observe`"
 
 
@@ -191,11 +192,14 @@ def _knative(record: RunRecord, seen: Seen) -> Iterator[Prediction]:
     about: Mapping[str, Any] = record.deployment.get("knative") or {}
     config = (about.get("settings") or {}).get(CONFIG_MAP) or {}
     for revision in about.get("revisions") or ():
-        name = str(revision["name"])
+        name, annotations = str(revision["name"]), revision.get("annotations") or {}
+        if class_of(config, annotations) == HPA_CLASS:
+            yield Prediction(name, "HPA", reason=_NOT_KEPT)
+            continue
         try:
             settings = installed_kpa(
                 config,
-                revision.get("annotations") or {},
+                annotations,
                 container_concurrency=int(revision.get("container_concurrency") or 0),
             )
         except PlatformError as error:

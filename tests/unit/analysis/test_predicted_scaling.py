@@ -159,8 +159,8 @@ def test_from_the_averages_that_an_autoscaler_publishes(kpa):
 def test_a_revision_of_another_class_says_why_there_is_none():
     revision = {"name": "fn", "annotations": {"autoscaling.knative.dev/class": "hpa.autoscaling.knative.dev"}}
     (one,) = predicted([], deployment={"knative": {"settings": {}, "revisions": [revision]}})
-    assert one.equal is None
-    assert "hpa.autoscaling.knative.dev" in one.reason
+    assert (one.algorithm, one.equal) == ("HPA", None)
+    assert "not kept" in one.reason
 
 
 def test_the_hpa_of_this_machine_is_predicted_from_what_it_measured():

@@ -12,7 +12,7 @@ from towtank.errors import PlatformError
 from towtank.units import parse_number, parse_whole
 
 GROUP = "autoscaling.knative.dev/"
-KPA_CLASS = "kpa.autoscaling.knative.dev"
+KPA_CLASS, HPA_CLASS = "kpa.autoscaling.knative.dev", "hpa.autoscaling.knative.dev"
 CONFIG_MAP = "config-autoscaler"
 
 
@@ -72,6 +72,11 @@ _ANNOTATIONS: Mapping[str, tuple[str, Callable[[str], object]]] = {
 """Annotation, without its group → field. Older releases wrote them in camel case."""
 
 
+def class_of(config: Mapping[str, str], annotations: Mapping[str, str]) -> str:
+    """Which autoscaler scales a revision with these annotations, by Knative's name of it."""
+    return annotations.get(f"{GROUP}class", config.get("pod-autoscaler-class", KPA_CLASS))
+
+
 def installed_settings(
     config: Mapping[str, str],
     annotations: Mapping[str, str] | None = None,
@@ -102,10 +107,10 @@ def installed_settings(
         A value that cannot be read or is out of bounds, or a revision that this autoscaler does not scale.
     """
     notes = annotations or {}
-    scaled_by = notes.get(f"{GROUP}class", config.get("pod-autoscaler-class", KPA_CLASS))
-    if scaled_by != KPA_CLASS:
+    by = class_of(config, notes)
+    if by != KPA_CLASS:
         raise PlatformError(
-            f"the revision is scaled by {scaled_by!r}, not by {KPA_CLASS!r}",
+            f"the revision is scaled by {by!r}, not by {KPA_CLASS!r}",
             hint="an HPA's settings are read from its own object",
         )
     fields: dict[str, Any] = {
