@@ -193,7 +193,7 @@ def facts(**counted):
     }
     plain = CountedFacts(
         latency=Distribution.of([3, 5, 5]), steps=(), pods=Pods(pd.DataFrame(), {}, {}), crowded=(), bursts=(),
-        hops=None, steadiness=None, scaling=None, cold=None, predicted=None, answers=None,
+        hops=None, steadiness=None, scaling=None, cold=None, predicted=None, answers=None, phases={},
         **empty,
     )  # fmt: skip
     return RunFacts(summary, (), dataclasses.replace(plain, **counted))
@@ -222,6 +222,7 @@ def test_pods_and_hops_come_back_as_they_were(tmp_path):
         cold=cold,
         predicted=predicted,
         answers=answers,
+        phases={"ttfb": Distribution.of([1, 4, 4])},
     )
     pack(kept, tmp_path / "one")
     assert_same(unpack(tmp_path / "one", RunFacts), kept)
