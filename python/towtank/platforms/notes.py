@@ -4,22 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
 
 from towtank.errors import PlatformError
 
-Kept = TypeVar("Kept")
+
+@dataclass(frozen=True)
+class Note:
+    """What whoever comes after a crash has to know: the fields of a subclass, which is a frozen dataclass, too."""
+
+    FILE: ClassVar[str]
+    """Name of the file that it is in."""
+    BY_HAND: ClassVar[str]
+    """How to find by hand what it spoke of."""
+
+    def write(self, folder: Path) -> None:
+        """Write it durably.
+
+        Raises
+        ------
+        PlatformError
+        """
+        _write(folder / self.FILE, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """Read it again; None when nothing was about to be created.
+
+        Raises
+        ------
+        PlatformError
+            It is there and cannot be read: what it speaks of may still exist.
+        """
+        path = folder / cls.FILE
+        try:
+            return cls._of(dict(json.loads(path.read_text("utf-8"))))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PlatformError(f"{path} cannot be read: {error}", hint=cls.BY_HAND) from error
+
+    @classmethod
+    def _of(cls, content: dict[str, Any]) -> Self:
+        """From what was written; raises a KeyError, TypeError or ValueError where that is none."""
+        return cls(**content)
 
 
-def write_note(path: Path, content: Mapping[str, Any]) -> None:
-    """Write it durably.
-
-    Raises
-    ------
-    PlatformError
-    """
+def _write(path: Path, content: dict[str, Any]) -> None:
     temporary = path.with_suffix(".tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,27 +65,3 @@ def write_note(path: Path, content: Mapping[str, Any]) -> None:
         raise PlatformError(
             f"{path} cannot be written: {error.strerror or error}; nothing was created"
         ) from error
-
-
-def read_note(path: Path, make: Callable[[dict[str, Any]], Kept], *, hint: str) -> Kept | None:
-    """Read it again; None when nothing was about to be created.
-
-    Parameters
-    ----------
-    path : Path
-    make : callable
-        From what was written to a note; raises KeyError, TypeError or ValueError where that is none.
-    hint : str
-        How to find by hand what it spoke of.
-
-    Raises
-    ------
-    PlatformError
-        It is there and cannot be read: what it speaks of may still exist.
-    """
-    try:
-        return make(dict(json.loads(path.read_text("utf-8"))))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise PlatformError(f"{path} cannot be read: {error}", hint=hint) from error

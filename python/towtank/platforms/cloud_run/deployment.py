@@ -161,21 +161,12 @@ class CloudRunDeployment(CreatedDeployment):
 
     def describe(self) -> Json:
         """Facts for run.json; header values that hold a secret are masked."""
-        keys = ("uid", "uri", "createTime", "latestReadyRevision", "generation")
         return {
             "platform": "cloud_run",
             "project": self._config.project,
             "region": self._config.region,
             "services": {
-                name: {
-                    "id": own,
-                    **{key: seen[key] for key in keys if key in seen},
-                    "images": [
-                        one.get("image") for one in (seen.get("template") or {}).get("containers", ())
-                    ],
-                }
-                for name, own in self._ids.items()
-                if (seen := self._seen.get(name, {})) is not None
+                name: {"id": own, **_facts(self._seen.get(name, {}))} for name, own in self._ids.items()
             },
             "headers": self.shown_headers(self._config.headers),
         }
@@ -196,6 +187,15 @@ class CloudRunDeployment(CreatedDeployment):
             instances = (Instance(f"{name}-0", uri),) if uri else ()
             found[name] = Target(name, instances, headers, transport)
         return found
+
+
+def _facts(service: Json) -> Json:
+    """What run.json keeps of a service as Cloud Run shows it."""
+    keys = ("uid", "uri", "createTime", "latestReadyRevision", "generation")
+    made_of = (service.get("template") or {}).get("containers", ())
+    return {key: service[key] for key in keys if key in service} | {
+        "images": [one.get("image") for one in made_of]
+    }
 
 
 def is_ours(service: Json, token: str) -> bool:

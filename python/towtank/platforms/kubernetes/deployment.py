@@ -419,7 +419,7 @@ class KubernetesDeployment:
                         each.callback(helpers.close, api)
             self._removed = True
             with contextlib.suppress(OSError):
-                (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
+                (self._context.data_dir / ownership.Note.FILE).unlink(missing_ok=True)
         return self._kept_logs()
 
     def removal_events(self) -> Sequence[SystemEvent]:

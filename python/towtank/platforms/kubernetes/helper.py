@@ -149,7 +149,7 @@ class HelperObjects:
             if self._note is not None:
                 creating.delete_all(api, self._note)
                 with contextlib.suppress(OSError):
-                    (self._context.data_dir / ownership.NOTE).unlink(missing_ok=True)
+                    (self._context.data_dir / ownership.Note.FILE).unlink(missing_ok=True)
                 self._note = None
         self._closed = True
 

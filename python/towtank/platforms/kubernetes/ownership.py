@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 from towtank.clock import machine_id
+from towtank.platforms import notes
 from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes.kinds import Kind
 from towtank.platforms.kubernetes.parameters import pod_templates
 from towtank.platforms.kubernetes.sources import Json
-from towtank.platforms.notes import read_note, write_note
 
 PREFIX = "towtank.dev"
 TOKEN = f"{PREFIX}/token"
 ROLE = f"{PREFIX}/role"
 """Label of the pods of helpers: which kind they are."""
 INSTALLATION = f"{PREFIX}/installation"
-NOTE = "kubernetes.json"
 _NOT_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -118,7 +116,7 @@ class Owned:
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(notes.Note):
     """Where a deployment is and what belongs to it; written before anything is created.
 
     Parameters
@@ -136,6 +134,12 @@ class Note:
         In the order of their creation.
     """
 
+    FILE: ClassVar[str] = "kubernetes.json"
+    BY_HAND: ClassVar[str] = (
+        "objects with the label towtank.dev/token may be left in the cluster: "
+        "kubectl get all,ns -A -l towtank.dev/token"
+    )
+
     token: str
     context: str
     server: str
@@ -144,30 +148,6 @@ class Note:
     namespace: str
     own_namespace: bool
     things: tuple[Owned, ...] = field(default=())
-
-    def write(self, folder: Path) -> None:
-        """Write it durably.
-
-        Raises
-        ------
-        PlatformError
-        """
-        write_note(folder / NOTE, asdict(self))
-
-    @classmethod
-    def read(cls, folder: Path) -> Self | None:
-        """Read it again; None when nothing was about to be created.
-
-        Raises
-        ------
-        PlatformError
-            It is there and cannot be read: what it speaks of may still exist.
-        """
-        hint = (
-            "objects with the label towtank.dev/token may be left in the cluster: "
-            "kubectl get all,ns -A -l towtank.dev/token"
-        )
-        return read_note(folder / NOTE, cls._of, hint=hint)
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Self:

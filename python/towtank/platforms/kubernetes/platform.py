@@ -118,7 +118,7 @@ def _sweep(note: ownership.Note) -> int:
 
 def _note_folders(folder: Path) -> list[Path]:
     """Where notes may be: helpers have theirs in a folder of the deployment's."""
-    found = [*folder.glob(f"*/{ownership.NOTE}"), *folder.glob(f"*/*/{ownership.NOTE}")]
+    found = [*folder.glob(f"*/{ownership.Note.FILE}"), *folder.glob(f"*/*/{ownership.Note.FILE}")]
     return [folder, *(path.parent for path in sorted(found))]
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from towtank.platforms.notes import read_note, write_note
-
-NOTE = "openwhisk.json"
+from towtank.platforms import notes
 
 
 @dataclass(frozen=True)
-class Note:
+class Note(notes.Note):
     """What whoever comes after a crash has to know.
 
     Parameters
@@ -30,6 +27,9 @@ class Note:
         In the order of their creation.
     """
 
+    FILE: ClassVar[str] = "openwhisk.json"
+    BY_HAND: ClassVar[str] = "packages whose names begin with towtank- may be left: wsk package list"
+
     token: str
     url: str
     namespace: str
@@ -37,22 +37,6 @@ class Note:
     root: str
     tls: dict[str, Any]
     things: Sequence[tuple[str, str]]
-
-    def write(self, folder: Path) -> None:
-        """Write it durably; raises a PlatformError where that is not possible."""
-        write_note(folder / NOTE, asdict(self))
-
-    @classmethod
-    def read(cls, folder: Path) -> Self | None:
-        """Read it again; None when nothing was about to be created.
-
-        Raises
-        ------
-        PlatformError
-            It is there and cannot be read.
-        """
-        hint = "packages whose names begin with towtank- may be left: wsk package list"
-        return read_note(folder / NOTE, cls._of, hint=hint)
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> Self:

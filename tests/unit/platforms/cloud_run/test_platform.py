@@ -14,7 +14,7 @@ from support.fake_cloud_run import PROJECT, Script
 from support.on_cloud_run import IMAGE, config, context
 from towtank.errors import Interrupted, PlatformError, ReadinessTimeout, RemovalTimeout
 from towtank.platforms.cloud_run import api as apis
-from towtank.platforms.cloud_run.note import NOTE
+from towtank.platforms.cloud_run.note import Note
 from towtank.platforms.cloud_run.platform import CloudRunPlatform
 
 Cloud = Callable[..., tuple[str, Script]]
@@ -50,7 +50,7 @@ def test_a_service_becomes_ready_and_goes(cloud: Cloud, tmp_path: Path) -> None:
         told = made.describe()
         assert told["services"]["hello"]["uid"] == own["uid"]
         assert told["services"]["hello"]["images"] == [IMAGE]
-        assert script.token not in json.dumps(told) + (tmp_path / "data" / NOTE).read_text()
+        assert script.token not in json.dumps(told) + (tmp_path / "data" / Note.FILE).read_text()
         assert made.mask(f"Bearer {script.token}") == "Bearer ***"
     finally:
         made.remove()
@@ -267,7 +267,7 @@ def test_a_service_that_stays_is_said(cloud: Cloud, tmp_path: Path) -> None:
 
 
 def test_a_broken_note_says_how_to_look(tmp_path: Path) -> None:
-    (tmp_path / NOTE).write_text("[]")
+    (tmp_path / Note.FILE).write_text("[]")
     with pytest.raises(PlatformError, match=r"cloud-run.json cannot be read") as caught:
         platform.sweep_noted("tt", tmp_path)
     assert "gcloud run services list" in str(caught.value.hint)

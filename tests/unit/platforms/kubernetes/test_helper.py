@@ -14,7 +14,7 @@ from towtank.platforms.kubernetes import creating
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.connection import connect
 from towtank.platforms.kubernetes.helper import HelperObjects
-from towtank.platforms.kubernetes.ownership import NOTE
+from towtank.platforms.kubernetes.ownership import Note
 
 
 def test_what_does_not_go_is_given_up_cleanly_and_tried_again(
@@ -36,10 +36,10 @@ def test_what_does_not_go_is_given_up_cleanly_and_tried_again(
     names = [thread.name for thread in threading.enumerate()]
     assert f"towtank-lease {context.token}" not in names, "nobody renews what was given up"
     assert connection.api.opened() is not connection.api, "its connections are closed"
-    assert (context.data_dir / NOTE).exists(), "`towtank clean` finds it"
+    assert (context.data_dir / Note.FILE).exists(), "`towtank clean` finds it"
     cluster.change("secrets", "mine", "s", lambda one: one["metadata"].pop("finalizers"))
     cluster.change("secrets", "mine", "s", lambda one: one["metadata"].pop("deletionTimestamp"))
     made.close()
     assert cluster.all("secrets") == []
-    assert not (context.data_dir / NOTE).exists()
+    assert not (context.data_dir / Note.FILE).exists()
     made.close()

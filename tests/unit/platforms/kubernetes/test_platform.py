@@ -17,7 +17,7 @@ from towtank.platforms.base import DeployContext
 from towtank.platforms.kubernetes import client, creating, lease, readiness
 from towtank.platforms.kubernetes.config import KubernetesConfig
 from towtank.platforms.kubernetes.lease import HOLDER
-from towtank.platforms.kubernetes.ownership import NOTE, TOKEN, Note
+from towtank.platforms.kubernetes.ownership import TOKEN, Note
 from towtank.platforms.kubernetes.platform import KubernetesPlatform
 
 Make = Callable[..., KubernetesConfig]
@@ -80,7 +80,7 @@ def test_everything_is_labelled_tried_first_and_removed(
     finally:
         deployment.remove()
     assert left(cluster) == set()
-    assert not (context.data_dir / NOTE).exists()
+    assert not (context.data_dir / Note.FILE).exists()
     assert list(deployment.events()) == []
 
 

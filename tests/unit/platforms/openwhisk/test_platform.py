@@ -18,7 +18,7 @@ from towtank.errors import Interrupted, PlatformError, ReadinessTimeout
 from towtank.platforms import rest
 from towtank.platforms.openwhisk.api import Api
 from towtank.platforms.openwhisk.entities import package_name
-from towtank.platforms.openwhisk.note import NOTE
+from towtank.platforms.openwhisk.note import Note
 from towtank.platforms.openwhisk.platform import OpenWhiskPlatform, connect
 
 Start = Callable[[Any], Any]
@@ -59,7 +59,7 @@ def test_the_api_is_reached_with_the_key_which_is_written_nowhere(start: Start, 
         assert httpx.post(url, headers=dict(fires.headers), trust_env=False).status_code == 202
         assert [one["name"] for one in script.activations] == ["work", "work"]
         encoded = base64.b64encode(KEY.encode()).decode()
-        text = json.dumps(made.describe()) + (tmp_path / "data" / NOTE).read_text()
+        text = json.dumps(made.describe()) + (tmp_path / "data" / Note.FILE).read_text()
         assert KEY not in text
         assert encoded not in text
         assert made.mask(f"{KEY} {encoded} {KEY.partition(':')[2]}") == "*** *** ***"
@@ -271,7 +271,7 @@ def test_clean_up_leaves_what_got_our_names_and_not_our_mark(start: Start, tmp_p
 
 
 def test_a_broken_note_says_what_may_be_left(tmp_path: Path) -> None:
-    (tmp_path / NOTE).write_text('{"token": "tt"}')
+    (tmp_path / Note.FILE).write_text('{"token": "tt"}')
     with pytest.raises(PlatformError, match=r"openwhisk.json cannot be read") as caught:
         platform.sweep_noted("tt", tmp_path)
     assert "wsk package list" in str(caught.value.hint)
