@@ -11,7 +11,7 @@ import json
 import uuid
 from pathlib import Path
 
-from storage.daemons import Daemons, run, unmount
+from storage.daemons import Daemons, run
 from storage.errors import StorageError
 
 STORES = 3
@@ -98,11 +98,7 @@ class Ceph:
 
     def down(self, mount: Path) -> None:
         """Unmount, which writes back what is cached, and end every daemon."""
-        try:
-            if self.ended() is None:  # else a client may wait for it; the mount goes with the namespace
-                unmount(mount)
-        finally:
-            self._daemons.end()
+        self._daemons.unmount_and_end(mount)
 
     def ended(self) -> str | None:
         """Name of a daemon that ended by itself."""

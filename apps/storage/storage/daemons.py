@@ -75,6 +75,20 @@ class Daemons:
         text = (self._logs / f"{name}.log").read_text("utf-8", "replace")
         return " | ".join(line.strip() for line in text.strip().splitlines()[-LAST_LINES:]) or "nothing"
 
+    def unmount_and_end(self, mount: Path) -> None:
+        """Unmount, which writes back what is cached, then end all.
+
+        Raises
+        ------
+        StorageError
+            Something still uses the mount; all are ended even so.
+        """
+        try:
+            if self.ended() is None:  # else a client may wait for it; the mount goes with the namespace
+                unmount(mount)
+        finally:
+            self.end()
+
     def end(self) -> None:
         """End all at once; together they get some time to close their files."""
         for _, process in self._running:

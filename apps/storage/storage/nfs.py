@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from storage.daemons import Daemons, run, unmount
+from storage.daemons import Daemons, run
 
 SOURCE = Path(__file__).resolve().parents[1] / "nfs_mount.c"
 UP_S = 60.0
@@ -62,11 +62,7 @@ class Nfs:
 
     def down(self, mount: Path) -> None:
         """Unmount, which commits what is written, and end the server."""
-        try:
-            if self.ended() is None:  # else a client may wait for it; the mount goes with the namespace
-                unmount(mount)
-        finally:
-            self._daemons.end()
+        self._daemons.unmount_and_end(mount)
 
     def ended(self) -> str | None:
         """Name of a daemon that ended by itself."""
