@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from towtank.analysis import storage
 from towtank.analysis.resources import NODE_PREFIX
-from towtank.analysis.summaries import RunTables
+from towtank.store.run_record import RunRecord
 from towtank.variables import Unit
 
 NAMED_BY_FILE = ("netdata", "prometheus")
@@ -39,11 +39,10 @@ def is_averaged(metric: str) -> bool:
     return unit_of(metric) in ("ratio", "s")
 
 
-def of_run(folder: RunTables) -> pd.DataFrame:
+def of_run(record: RunRecord, samples: pa.Table) -> pd.DataFrame:
     """Everything of one run for figures; see `for_figures`."""
-    record = folder.record
     return for_figures(
-        named_samples(folder.samples()),
+        named_samples(samples),
         treatment_id=record.treatment_id,
         run_id=record.run_id,
         bin_us=record.bin_us,

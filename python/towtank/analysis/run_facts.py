@@ -196,7 +196,7 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
     of_run = {"treatment_id": record.treatment_id, "run_id": record.run_id}
     series = timeseries.run_timeseries(run)
     shown = resources.for_figures(run.samples, **of_run, bin_us=record.bin_us)
-    samples = folder.samples() if predicted_scaling.is_scaled(record) else None
+    samples, is_scaled = folder.samples(), predicted_scaling.is_scaled(record)
     single = pd.DataFrame() if run.usage.empty else each.each(run.samples, run.nodes, **of_run)
     return CountedFacts(
         latency=run.latency,
@@ -204,7 +204,7 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
         timeseries=series,
         heat=heat.run_heat(run),
         resources=shown,
-        observed=observed.of_run(folder),
+        observed=observed.of_run(record, samples),
         replicas=pods.for_figures(run.pods, **of_run),
         pods=run.pods,
         usage=run.usage,
@@ -217,10 +217,10 @@ def _counted(folder: RunFolder, run: RunData, asked: Asked, scaled: RunScaling |
         steadiness=shifts.of_run(record, series, run.events, asked.stretches),
         scaling=scaled,
         cold=_cold_starts(folder, run, asked),
-        predicted=predicted_scaling.of_run(record, samples) if samples is not None else None,
-        answers=None
-        if samples is None
-        else who_answered.of_run(record.treatment_id, samples, run.events, run.totals),
+        predicted=predicted_scaling.of_run(record, samples) if is_scaled else None,
+        answers=who_answered.of_run(record.treatment_id, samples, run.events, run.totals)
+        if is_scaled
+        else None,
         phases=request_phases.of_run(folder, asked.phases),
     )
 

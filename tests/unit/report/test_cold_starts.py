@@ -10,6 +10,7 @@ import pytest
 from altair import load_schema
 from jsonschema import Draft7Validator
 
+from support.report_parts import part
 from support.sample_analysis import sample_analysis
 from towtank import report
 from towtank.analysis.cold_starts import FIRST_BYTE, FORCED, NATURAL, PHASE_COLUMNS, SENT, SPREAD_COLUMNS
@@ -40,10 +41,6 @@ def with_cold_starts(plain):
 @pytest.fixture(scope="module")
 def model():
     return report.build(with_cold_starts(sample_analysis()))
-
-
-def part(model, name):
-    return next(b for s in model.sections for b in s.blocks if getattr(b, "id", "") == name)
 
 
 def test_forced_and_natural_ones_have_rows_of_their_own(model):

@@ -9,6 +9,7 @@ import pytest
 from altair import load_schema
 from jsonschema import Draft7Validator
 
+from support.report_parts import part
 from support.sample_analysis import sample_analysis
 from towtank import report
 from towtank.analysis.request_phases import CURVE_COLUMNS, SPREAD_COLUMNS
@@ -39,10 +40,6 @@ def with_phases(plain):
 @pytest.fixture(scope="module")
 def model():
     return report.build(with_phases(sample_analysis()))
-
-
-def part(model, name):
-    return next(b for s in model.sections for b in s.blocks if getattr(b, "id", "") == name)
 
 
 def test_each_phase_has_a_table_with_the_usual_columns(model):
